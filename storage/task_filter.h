@@ -1,9 +1,10 @@
-// The set of map tasks whose blocks a reader wants (serializedExpectedTaskIdsBitmap): a Roaring64NavigableMap in
-// Java's legacy form (protocol.md 4.8) that came from the wire and is therefore hostile until proven otherwise.
+// The set of map tasks whose blocks a reader wants (serializedExpectedTaskIdsBitmap): a
+// Roaring64NavigableMap in Java's legacy form (protocol.md 4.8) that came from the wire and is
+// therefore hostile until proven otherwise.
 //
-// Parse checks everything (lengths, key order, cardinalities, array order, run order and bounds, bit counts, offsets,
-// no bytes left over) and Contains then answers from the very bytes: nothing is expanded, so memory stays within
-// twice the size of the input, whatever it claims.
+// Parse checks everything (lengths, key order, cardinalities, array order, run order and bounds,
+// bit counts, offsets, no bytes left over) and Contains then answers from the very bytes: nothing
+// is expanded, so memory stays within twice the size of the input, whatever it claims.
 //
 // Threads: immutable after Parse; any thread may ask.
 #pragma once
@@ -18,8 +19,9 @@ namespace dovetail::storage {
 
 class TaskFilter {
  public:
-  // Takes the bytes over. kInvalid when they are not exactly one such bitmap. Zero bytes are the caller's case (no
-  // filter at all), and kInvalid here; a bitmap without ids is valid and contains nothing.
+  // Takes the bytes over. kInvalid when they are not exactly one such bitmap. Zero bytes are the
+  // caller's case (no filter at all), and kInvalid here; a bitmap without ids is valid and contains
+  // nothing.
   static Result<TaskFilter> Parse(std::string bytes);
 
   bool Contains(int64_t task_attempt_id) const;
