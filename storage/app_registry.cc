@@ -1,0 +1,105 @@
+#include "storage/app_registry.h"
+
+#include <utility>
+
+namespace dovetail::storage {
+
+Result<std::shared_ptr<Shuffle>> AppRegistry::Register(std::string_view app, int32_t shuffle,
+                                                       Properties properties) {
+  std::unique_lock lock(mutex_);
+  auto it = apps_.find(app);
+  if (it == apps_.end()) {
+    if (apps_.size() >= kAppsMax) return Fail(ErrorCode::kNoBuffer, "apps");
+    it = apps_.emplace(std::string(app), std::make_shared<App>(shared_.stats, clock_())).first;
+    shared_.stats.registered_apps_total.fetch_add(1);
+  }
+  App& found = *it->second;
+  found.last_seen_.store(clock_());
+  if (!properties.empty() && !found.has_properties()) {
+    found.properties_ = std::move(properties);
+    found.has_properties_.store(true, std::memory_order_release);
+  }
+  const auto known = found.shuffles_.find(shuffle);
+  if (known != found.shuffles_.end()) return known->second;
+  if (found.shuffles_.size() >= kShufflesPerAppMax) return Fail(ErrorCode::kNoBuffer, "shuffles");
+  auto made = std::make_shared<Shuffle>(shared_, next_generation_++);
+  found.shuffles_.emplace(shuffle, made);
+  shared_.stats.registered_shuffles_total.fetch_add(1);
+  return made;
+}
+
+Result<AppRegistry::Found> AppRegistry::Find(std::string_view app, int32_t shuffle) {
+  std::shared_lock lock(mutex_);
+  const auto it = apps_.find(app);
+  if (it == apps_.end()) return Fail(ErrorCode::kNotFound, "app");
+  it->second->last_seen_.store(clock_());
+  const auto found = it->second->shuffles_.find(shuffle);
+  if (found == it->second->shuffles_.end()) return Fail(ErrorCode::kNotFound, "shuffle");
+  return Found{it->second, found->second};
+}
+
+Result<std::shared_ptr<App>> AppRegistry::FindApp(std::string_view app) {
+  std::shared_lock lock(mutex_);
+  const auto it = apps_.find(app);
+  if (it == apps_.end()) return Fail(ErrorCode::kNotFound, "app");
+  it->second->last_seen_.store(clock_());
+  return it->second;
+}
+
+std::shared_ptr<Shuffle> AppRegistry::TakeShuffle(std::string_view app, int32_t shuffle) {
+  std::unique_lock lock(mutex_);
+  const auto it = apps_.find(app);
+  if (it == apps_.end()) return nullptr;
+  it->second->last_seen_.store(clock_());
+  auto node = it->second->shuffles_.extract(shuffle);
+  return node.empty() ? nullptr : std::move(node.mapped());
+}
+
+void AppRegistry::MoveShuffles(App& app, std::vector<std::shared_ptr<Shuffle>>& into) {
+  for (auto& entry : app.shuffles_) into.push_back(std::move(entry.second));
+  app.shuffles_.clear();
+}
+
+std::vector<std::shared_ptr<Shuffle>> AppRegistry::TakeApp(std::string_view app) {
+  std::vector<std::shared_ptr<Shuffle>> taken;
+  std::unique_lock lock(mutex_);
+  const auto it = apps_.find(app);
+  if (it == apps_.end()) return taken;
+  MoveShuffles(*it->second, taken);
+  apps_.erase(it);
+  return taken;
+}
+
+std::vector<std::shared_ptr<Shuffle>> AppRegistry::TakeExpired(TimePoint before) {
+  std::vector<std::shared_ptr<Shuffle>> taken;
+  std::unique_lock lock(mutex_);
+  for (auto it = apps_.begin(); it != apps_.end();) {
+    if (it->second->last_seen_.load() >= before) {
+      ++it;
+      continue;
+    }
+    MoveShuffles(*it->second, taken);
+    it = apps_.erase(it);
+    shared_.stats.expired_apps_total.fetch_add(1);
+  }
+  return taken;
+}
+
+std::vector<std::shared_ptr<Shuffle>> AppRegistry::TakeAll() {
+  std::vector<std::shared_ptr<Shuffle>> taken;
+  std::unique_lock lock(mutex_);
+  for (auto& entry : apps_) MoveShuffles(*entry.second, taken);
+  apps_.clear();
+  return taken;
+}
+
+std::vector<std::shared_ptr<Shuffle>> AppRegistry::AllShuffles() const {
+  std::vector<std::shared_ptr<Shuffle>> all;
+  std::shared_lock lock(mutex_);
+  for (const auto& app : apps_) {
+    for (const auto& entry : app.second->shuffles_) all.push_back(entry.second);
+  }
+  return all;
+}
+
+}  // namespace dovetail::storage

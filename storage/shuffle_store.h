@@ -1,0 +1,147 @@
+// The only door into storage: what a shuffle server remembers, with no notion of any wire. Arguments are expected to be
+// well-formed (the service above checks fields); here is what depends on state: who is registered, what fits, what is
+// there.
+//
+// Errors: kNotFound unknown or ended app, shuffle or partition outside the registered ranges; kNoBuffer no room (or a
+// limit on metadata reached); kInvalid the batch and its ticket disagree; kUnsupported the ticket is not one of this
+// shuffle's; kShutdown the store is stopping.
+//
+// Threads: any. done functions run once, on the calling thread when the answer is known at once, else on the
+// executor. Lifetime: executor and ticker outlive the store; Close() is called before either of them stops.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/arena.h"
+#include "engine/base/clock.h"
+#include "engine/base/executor.h"
+#include "engine/base/result.h"
+#include "engine/base/ticker.h"
+#include "storage/admission_queue.h"
+#include "storage/app_registry.h"
+#include "storage/block.h"
+#include "storage/memory_budget.h"
+#include "storage/options.h"
+#include "storage/read_budget.h"
+#include "storage/stats.h"
+
+namespace dovetail::storage {
+
+// A send whose ticket was taken. Given to Store, or let go: either way the ticket's bytes are accounted for once.
+class SendAdmission {
+ public:
+  SendAdmission(std::shared_ptr<Shuffle> shuffle, MemoryBudget& budget, int64_t ticket_bytes)
+      : shuffle_(std::move(shuffle)), budget_(&budget), ticket_bytes_(ticket_bytes) {}
+  ~SendAdmission();
+  SendAdmission(SendAdmission&& other) noexcept;
+  SendAdmission& operator=(SendAdmission&&) = delete;
+
+  int64_t ticket_bytes() const { return ticket_bytes_; }
+
+ private:
+  friend class ShuffleStore;
+  std::shared_ptr<Shuffle> shuffle_;
+  MemoryBudget* budget_;
+  int64_t ticket_bytes_;  // 0 once redeemed
+};
+
+struct PartitionReport {
+  int32_t partition = 0;
+  std::span<const int64_t> block_ids;
+};
+
+struct MemoryReadRequest {
+  std::string app;
+  int32_t shuffle = 0;
+  int32_t partition = 0;
+  int64_t last_block_id = -1;
+  int64_t bytes_soft_max = 0;
+  std::shared_ptr<const TaskFilter> filter;  // null: all tasks
+};
+
+struct MemoryAnswer {
+  MemoryPage page;
+  std::shared_ptr<ReadGrant> grant;  // null for an empty page; hold it until the page's data has gone out
+};
+
+class ShuffleStore {
+ public:
+  using TicketDone = std::move_only_function<void(Result<int64_t>)>;
+  using MemoryDone = std::move_only_function<void(Result<MemoryAnswer>)>;
+
+  ShuffleStore(const StoreOptions& options, Executor& executor, Ticker& ticker, Clock clock);
+  // REQUIRES: Close() was called and no call is in progress.
+  ~ShuffleStore();
+
+  Status Register(std::string_view app, int32_t shuffle, std::span<const PartitionRange> ranges,
+                  Properties properties);
+  Status Heartbeat(std::string_view app);
+
+  // A ticket for `bytes`; waits for room up to require_wait_ms. kInvalid: larger than the whole capacity.
+  void Require(std::string_view app, int32_t shuffle, std::span<const int32_t> partitions,
+               int64_t bytes, TicketDone done);
+  // Whether the app registered properties (a client of 0.10 or later); false when unknown.
+  bool HasProperties(std::string_view app);
+
+  Result<SendAdmission> AdmitSend(std::string_view app, int32_t shuffle, int64_t ticket_id);
+  // Stores the whole batch or nothing of it.
+  Status Store(SendAdmission admission, const IncomingBatch& batch);
+
+  Status Report(std::string_view app, int32_t shuffle, std::span<const PartitionReport> reports);
+  // Java form of the union of the reported ids; 0 bytes when there are none.
+  Result<std::string> ReportedBlocks(std::string_view app, int32_t shuffle,
+                                     std::span<const int32_t> partitions);
+  // Whether the partition is registered here.
+  Status CheckPartition(std::string_view app, int32_t shuffle, int32_t partition);
+
+  void ReadMemory(MemoryReadRequest request, MemoryDone done);
+
+  // Unknown ones are no error. The memory is given back in the background.
+  void Unregister(std::string_view app, int32_t shuffle);
+  void UnregisterApp(std::string_view app);
+
+  // Called by the ticker: takes back tickets and applications that are too old.
+  void ExpireTickets();
+  void ExpireApps();
+
+  // Answers everyone who waits and refuses new waits. Reads and reports still work.
+  void Close();
+  // Ends every app's life; after it (and when all answers are out) all gauges of use are 0.
+  void Clear();
+
+  const StoreStats& stats() const { return stats_; }
+  const MemoryBudget& budget() const { return budget_; }
+  const ReadBudget& read_budget() const { return read_budget_; }
+  const Arena& arena() const { return arena_; }
+  int64_t require_waiting() const { return require_queue_.waiting(); }
+
+ private:
+  void IssueTicket(const std::shared_ptr<Shuffle>& shuffle, int64_t bytes, TicketDone& done);
+  void ReadPage(std::shared_ptr<Shuffle> shuffle, MemoryReadRequest request, MemoryDone done);
+  void AnswerRead(const std::shared_ptr<Shuffle>& shuffle, MemoryReadRequest request,
+                  std::shared_ptr<ReadGrant> grant, MemoryDone done);
+  Status CheckBatch(const Shuffle& shuffle, const IncomingBatch& batch, int64_t ticket_bytes) const;
+  void StoreBatch(Shuffle& shuffle, const IncomingBatch& batch);
+  void End(std::shared_ptr<Shuffle> shuffle);
+  void LeaveGate(const std::shared_ptr<Shuffle>& shuffle);
+  void PurgeLater(std::shared_ptr<Shuffle> shuffle);
+
+  const StoreOptions options_;
+  Executor& executor_;
+  const Clock clock_;
+  StoreStats stats_;
+  std::atomic<int64_t> ticket_ids_{0};
+  Arena arena_;
+  MemoryBudget budget_;
+  AdmissionQueue require_queue_;
+  ReadBudget read_budget_;
+  AppRegistry registry_;
+};
+
+}  // namespace dovetail::storage
