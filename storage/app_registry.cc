@@ -9,7 +9,7 @@ Result<std::shared_ptr<Shuffle>> AppRegistry::Register(std::string_view app, int
   std::unique_lock lock(mutex_);
   auto it = apps_.find(app);
   if (it == apps_.end()) {
-    if (apps_.size() >= kAppsMax) return Fail(ErrorCode::kNoBuffer, "apps");
+    if (apps_.size() >= kAppsMax) return Fail(ErrorCode::kBusy, "applications");
     it = apps_.emplace(std::string(app), std::make_shared<App>(shared_.stats, clock_())).first;
     shared_.stats.registered_apps_total.fetch_add(1);
   }
@@ -21,7 +21,7 @@ Result<std::shared_ptr<Shuffle>> AppRegistry::Register(std::string_view app, int
   }
   const auto known = found.shuffles_.find(shuffle);
   if (known != found.shuffles_.end()) return known->second;
-  if (found.shuffles_.size() >= kShufflesPerAppMax) return Fail(ErrorCode::kNoBuffer, "shuffles");
+  if (found.shuffles_.size() >= kShufflesPerAppMax) return Fail(ErrorCode::kBusy, "shuffles");
   auto made = std::make_shared<Shuffle>(shared_, next_generation_++);
   found.shuffles_.emplace(shuffle, made);
   shared_.stats.registered_shuffles_total.fetch_add(1);

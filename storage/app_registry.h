@@ -53,7 +53,7 @@ class AppRegistry {
 
   AppRegistry(const Shuffle::Shared& shared, Clock clock) : shared_(shared), clock_(clock) {}
 
-  // The app's life and the shuffle's, begun if they are not there. kNoBuffer past the limits.
+  // The app's life and the shuffle's, begun if they are not there. kBusy past the limits.
   Result<std::shared_ptr<Shuffle>> Register(std::string_view app, int32_t shuffle,
                                             Properties properties);
 

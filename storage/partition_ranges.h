@@ -22,7 +22,7 @@ class PartitionRanges {
   // Separate ranges that one shuffle may have after merging.
   static constexpr size_t kRangesMax = 1 << 20;
 
-  // kInvalid for start < 0 or end < start, kNoBuffer past kRangesMax; nothing is added then.
+  // kInvalid for start < 0 or end < start, kBusy past kRangesMax; nothing is added then.
   Status Add(std::span<const PartitionRange> ranges);
   bool Contains(int32_t partition) const;
 

@@ -95,7 +95,7 @@ Result<SendAdmission> ShuffleStore::AdmitSend(std::string_view app, int32_t shuf
   Result<AppRegistry::Found> found = registry_.Find(app, shuffle);
   if (!found) return std::unexpected(found.error());
   Result<int64_t> bytes = found->shuffle->tickets().Take(ticket_id);
-  if (!bytes) return Fail(ErrorCode::kUnsupported, "ticket");
+  if (!bytes) return Fail(ErrorCode::kInvalid, "ticket");
   return SendAdmission(std::move(found->shuffle), budget_, *bytes);
 }
 
@@ -157,7 +157,7 @@ Status ShuffleStore::Report(std::string_view app, int32_t shuffle,
     if (!life.Registered(report.partition)) return Fail(ErrorCode::kNotFound, "partition");
   }
   if (stats_.report_bytes.load() >= options_.memory.report_bytes_max) {
-    return Fail(ErrorCode::kNoBuffer, "reports");
+    return Fail(ErrorCode::kBusy, "reported block ids");
   }
   if (!life.gate().Enter()) return Fail(ErrorCode::kNotFound, "shuffle");
   for (const PartitionReport& report : reports) {

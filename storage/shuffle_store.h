@@ -2,9 +2,8 @@
 // well-formed (the service above checks fields); here is what depends on state: who is registered, what fits, what is
 // there.
 //
-// Errors: kNotFound unknown or ended app, shuffle or partition outside the registered ranges; kNoBuffer no room (or a
-// limit on metadata reached); kInvalid the batch and its ticket disagree; kUnsupported the ticket is not one of this
-// shuffle's; kShutdown the store is stopping.
+// Errors: kNotFound unknown or ended app, shuffle or partition outside the registered ranges; kNoBuffer no room now;
+// kBusy a limit on metadata is reached; kShutdown the store is stopping; kInvalid as each call says.
 //
 // Threads: any. done functions run once, on the calling thread when the answer is known at once, else on the
 // executor. Lifetime: executor and ticker outlive the store; Close() is called before either of them stops.
@@ -89,8 +88,9 @@ class ShuffleStore {
   // Whether the app registered properties (a client of 0.10 or later); false when unknown.
   bool HasProperties(std::string_view app);
 
+  // kInvalid: the ticket is unknown, used, expired or of another shuffle (whose ticket stays as it is).
   Result<SendAdmission> AdmitSend(std::string_view app, int32_t shuffle, int64_t ticket_id);
-  // Stores the whole batch or nothing of it.
+  // Stores the whole batch or nothing of it. kInvalid: it needs more than its ticket.
   Status Store(SendAdmission admission, const IncomingBatch& batch);
 
   Status Report(std::string_view app, int32_t shuffle, std::span<const PartitionReport> reports);
