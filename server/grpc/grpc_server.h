@@ -1,0 +1,39 @@
+// One gRPC server on one port, with the limits that keep an untrusted peer from taking the
+// process's memory.
+//
+// Threads: Start and Stop by the owner; the calls run on gRPC's threads. Lifetime: the services
+// outlive it.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <expected>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/options.h"
+
+namespace dovetail::server {
+
+class GrpcServer {
+ public:
+  // The error is a sentence for the operator: which address, what to do.
+  static std::expected<std::unique_ptr<GrpcServer>, std::string> Start(
+      const ServerOptions& options, const std::vector<grpc::Service*>& services);
+  ~GrpcServer();
+
+  int port() const { return port_; }
+
+  // Refuses new calls at once and gives those in flight until the deadline; then they are
+  // cancelled. Returns when none is left.
+  void Stop(std::chrono::system_clock::time_point deadline);
+
+ private:
+  GrpcServer() = default;
+
+  std::unique_ptr<grpc::Server> server_;
+  int port_ = 0;
+};
+
+}  // namespace dovetail::server
