@@ -1,0 +1,44 @@
+// dovetaild: one process, a shuffle server with its own coordinator. Exit codes: docs/configuration.md.
+#include <pthread.h>
+#include <signal.h>
+#include <spdlog/spdlog.h>
+
+#include "engine/base/log.h"
+#include "server/command_line.h"
+#include "server/daemon.h"
+
+namespace {
+
+// Blocked in every thread (they inherit the mask), taken by main with sigwait: a signal handler could do nothing.
+sigset_t BlockStopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  // A client that goes away in the middle of an answer is an error of that write, not the end of the process.
+  signal(SIGPIPE, SIG_IGN);
+  return signals;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  auto loaded = dovetail::server::ParseCommandLine(argc, argv);
+  if (!loaded) return loaded.error();
+  dovetail::InitLog(loaded->config.server.log.log_level);
+
+  const sigset_t signals = BlockStopSignals();
+  auto daemon = dovetail::server::Daemon::Start(loaded->config);
+  if (!daemon) {
+    spdlog::error("start refused: {}", daemon.error());
+    return dovetail::server::kExitStartRefused;
+  }
+  int signal_number = 0;
+  sigwait(&signals, &signal_number);
+  spdlog::info("stopping on {}", sigabbrev_np(signal_number));
+  return (*daemon)->Stop([&signals] {
+    const timespec no_wait{};
+    return sigtimedwait(&signals, nullptr, &no_wait) > 0;
+  });
+}
