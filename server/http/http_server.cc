@@ -19,6 +19,7 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "engine/base/check.h"
 
@@ -137,20 +138,19 @@ Status HttpServer::Start(const HttpServerOptions& options) {
   const std::string threads = std::to_string(options.threads);
   const std::string timeout_ms = std::to_string(options.request_timeout_ms);
   const std::string request_bytes_max = std::to_string(options.request_bytes_max);
+  std::vector<const char*> settings;
+  const auto set = [&settings](const char* name, const char* value) {
+    settings.push_back(name);
+    settings.push_back(value);
+  };
+  set("listening_ports", listen.c_str());
+  set("num_threads", threads.c_str());
+  set("request_timeout_ms", timeout_ms.c_str());
+  set("max_request_size", request_bytes_max.c_str());
+  set("enable_keep_alive", "no");
   // Without decoding, a path is compared as it came: no second spelling reaches a page.
-  std::array<const char*, 13> settings = {"listening_ports",
-                                          listen.c_str(),
-                                          "num_threads",
-                                          threads.c_str(),
-                                          "request_timeout_ms",
-                                          timeout_ms.c_str(),
-                                          "max_request_size",
-                                          request_bytes_max.c_str(),
-                                          "enable_keep_alive",
-                                          "no",
-                                          "decode_url",
-                                          "no",
-                                          nullptr};
+  set("decode_url", "no");
+  settings.push_back(nullptr);
   mg_callbacks callbacks{};
   callbacks.begin_request = &HttpServer::OnRequest;
   callbacks.log_message = &OnLogMessage;
