@@ -182,6 +182,7 @@ TEST_F(HttpServerTest, JunkIsRefusedAndTheServerGoesOn) {
 
 TEST_F(HttpServerTest, HeadersBeyondTheLimitAreRefused) {
   options_.request_bytes_max = 4096;
+  options_.request_timeout_ms = 60'000;
   Start();
   const std::string fits = std::string(2000, 'a');
   EXPECT_EQ(StatusOf(Exchange(server_.port(), "GET /page HTTP/1.1\r\nX: " + fits + "\r\n\r\n")),
