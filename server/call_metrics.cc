@@ -20,9 +20,9 @@ CallMetrics::Method& CallMetrics::Of(std::string_view method) {
   std::unique_lock lock(mutex_);
   Method& made = methods_[std::string(method)];
   if (!made.seconds) {
-    made.seconds = &registry_.AddHistogram("dovetail_grpc_request_seconds",
-                                           "Time from the arrival of a call to its answer",
-                                           LatencyBoundsSeconds(), {{"method", std::string(method)}});
+    made.seconds = &registry_.AddHistogram(
+        "dovetail_grpc_request_seconds", "Time from the arrival of a call to its answer",
+        LatencyBoundsSeconds(), {{"method", std::string(method)}});
   }
   return made;
 }
@@ -35,9 +35,9 @@ void CallMetrics::Observe(std::string_view method, int status, double seconds) {
   Counter* counter = slot.load(std::memory_order_acquire);
   if (!counter) {
     // The registry gives the same counter to whoever comes with the same labels.
-    counter = &registry_.AddCounter("dovetail_grpc_requests_total", "Calls answered",
-                                    {{"method", std::string(method)},
-                                     {"status", ToString(static_cast<StatusCode>(status))}});
+    counter = &registry_.AddCounter(
+        "dovetail_grpc_requests_total", "Calls answered",
+        {{"method", std::string(method)}, {"status", ToString(static_cast<StatusCode>(status))}});
     slot.store(counter, std::memory_order_release);
   }
   counter->Increment();

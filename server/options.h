@@ -1,5 +1,6 @@
-// What an operator can set of the network edges and of the process. Values are checked by config/ before they
-// arrive here; the defaults below are the shipped ones (config/dovetail.toml, held equal by a test).
+// What an operator can set of the network edges and of the process. Values are checked by config/
+// before they arrive here; the defaults below are the shipped ones (config/dovetail.toml, held
+// equal by a test).
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,8 @@ struct ServerOptions {
   std::string store_type = "MEMORY_LOCALFILE";
   // Address that all ports listen on.
   std::string bind_address = "0.0.0.0";
-  // Host name or address that clients are told. Empty: the address of the default route, else 127.0.0.1.
+  // Host name or address that clients are told. Empty: the address of the default route, else
+  // 127.0.0.1.
   std::string advertise_host;
   // 0 takes a free port.
   int64_t grpc_port = 19999;

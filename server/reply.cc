@@ -6,13 +6,20 @@ namespace dovetail::server {
 
 const char* ToString(StatusCode code) {
   switch (code) {
-    case StatusCode::kSuccess: return "SUCCESS";
-    case StatusCode::kNoBuffer: return "NO_BUFFER";
-    case StatusCode::kNoRegister: return "NO_REGISTER";
-    case StatusCode::kInternalError: return "INTERNAL_ERROR";
-    case StatusCode::kAccessDenied: return "ACCESS_DENIED";
-    case StatusCode::kInvalidRequest: return "INVALID_REQUEST";
-    case StatusCode::kInternalNotRetryError: return "INTERNAL_NOT_RETRY_ERROR";
+    case StatusCode::kSuccess:
+      return "SUCCESS";
+    case StatusCode::kNoBuffer:
+      return "NO_BUFFER";
+    case StatusCode::kNoRegister:
+      return "NO_REGISTER";
+    case StatusCode::kInternalError:
+      return "INTERNAL_ERROR";
+    case StatusCode::kAccessDenied:
+      return "ACCESS_DENIED";
+    case StatusCode::kInvalidRequest:
+      return "INVALID_REQUEST";
+    case StatusCode::kInternalNotRetryError:
+      return "INTERNAL_NOT_RETRY_ERROR";
   }
   return "UNKNOWN";
 }

@@ -1,5 +1,5 @@
-// What a call is answered with, whatever the wire: a status code of the protocol, a text for the client's log, and the
-// call's own value.
+// What a call is answered with, whatever the wire: a status code of the protocol, a text for the
+// client's log, and the call's own value.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace dovetail::server {
 
-// The protocol's status codes (protocol.md 1.3), the same numbers on both wires. Codes above 10 are only for
-// clients that showed that they know them.
+// The protocol's status codes (protocol.md 1.3), the same numbers on both wires. Codes above 10 are
+// only for clients that showed that they know them.
 enum class StatusCode : int {
   kSuccess = 0,
   kNoBuffer = 2,

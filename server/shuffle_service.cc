@@ -52,7 +52,8 @@ Outcome Of(const Status& status) { return status ? Outcome() : ToOutcome(status.
 // Drops what is none of our business; too much of the rest is refused.
 Outcome KeepOwnProperties(std::map<std::string, std::string>& properties) {
   size_t bytes = 0;
-  std::erase_if(properties, [](const auto& entry) { return !entry.first.starts_with(kPropertyPrefix); });
+  std::erase_if(properties,
+                [](const auto& entry) { return !entry.first.starts_with(kPropertyPrefix); });
   for (const auto& [key, value] : properties) bytes += key.size() + value.size();
   if (bytes > kPropertiesBytesMax) return Invalid("the spark.rss. properties pass 1 MiB");
   return {};
@@ -70,8 +71,8 @@ Outcome ShuffleService::Register(RegisterCall call) {
   if (call.has_merge_context) return Invalid("remote merge is not offered by this server");
   if (Outcome outcome = KeepOwnProperties(call.properties); !outcome.ok()) return outcome;
   if (Outcome outcome = CheckWritable(); !outcome.ok()) return outcome;
-  return Of(store_.Register(call.key.app, call.key.shuffle, call.ranges,
-                            std::move(call.properties)));
+  return Of(
+      store_.Register(call.key.app, call.key.shuffle, call.ranges, std::move(call.properties)));
 }
 
 Outcome ShuffleService::Heartbeat(std::string_view app) {

@@ -1,12 +1,13 @@
-// A bounded first-come-first-served queue in front of something scarce (write memory, read memory). A caller holds no
-// thread while it waits: its done function runs once, with success (the bytes are taken), kNoBuffer (the wait was
-// over, or the queue was full) or kShutdown.
+// A bounded first-come-first-served queue in front of something scarce (write memory, read memory).
+// A caller holds no thread while it waits: its done function runs once, with success (the bytes are
+// taken), kNoBuffer (the wait was over, or the queue was full) or kShutdown.
 //
-// Who comes while others wait waits behind them, also when there would be room for it: small requests do not starve
-// a large one.
+// Who comes while others wait waits behind them, also when there would be room for it: small
+// requests do not starve a large one.
 //
-// Threads: any may Ask and OnRoom. done runs on the asking thread when the answer is known at once, else on the
-// executor. The ticker and the executor outlive the queue's use; Close() before either stops.
+// Threads: any may Ask and OnRoom. done runs on the asking thread when the answer is known at once,
+// else on the executor. The ticker and the executor outlive the queue's use; Close() before either
+// stops.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +60,9 @@ class AdmissionQueue {
   Executor& executor_;
   Ticker& ticker_;
   mutable std::mutex mutex_;
-  std::deque<Waiter> waiters_;  // guarded by mutex_; all wait equally long, so also ordered by deadline
-  bool closed_ = false;         // guarded by mutex_
+  std::deque<Waiter>
+      waiters_;          // guarded by mutex_; all wait equally long, so also ordered by deadline
+  bool closed_ = false;  // guarded by mutex_
 };
 
 }  // namespace dovetail::storage

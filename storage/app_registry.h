@@ -1,11 +1,11 @@
-// The applications that are alive here and their shuffles. Keys are the ids as they came (hostile strings, compared
-// whole; no parsing, no prefixes).
+// The applications that are alive here and their shuffles. Keys are the ids as they came (hostile
+// strings, compared whole; no parsing, no prefixes).
 //
-// Every Find refreshes the application's age under the lock that expiry takes exclusively, so an application that
-// just made a call is never taken out by an expiry that had looked earlier.
+// Every Find refreshes the application's age under the lock that expiry takes exclusively, so an
+// application that just made a call is never taken out by an expiry that had looked earlier.
 //
-// Threads: any. The registry gives shuffles out as shared pointers and never calls into them; who takes one out of the
-// registry ends its life (closes the gate).
+// Threads: any. The registry gives shuffles out as shared pointers and never calls into them; who
+// takes one out of the registry ends its life (closes the gate).
 #pragma once
 
 #include <atomic>
@@ -41,7 +41,7 @@ class App {
   Counted counted_;
   std::atomic<TimePoint> last_seen_;
   std::atomic<bool> has_properties_{false};
-  Properties properties_;                              // written under the registry's exclusive lock
+  Properties properties_;  // written under the registry's exclusive lock
   std::map<int32_t, std::shared_ptr<Shuffle>> shuffles_;  // guarded by the registry's lock
 };
 
@@ -65,7 +65,8 @@ class AppRegistry {
   Result<Found> Find(std::string_view app, int32_t shuffle);
   Result<std::shared_ptr<App>> FindApp(std::string_view app);
 
-  // Taken out, for the caller to end; empty when unknown. The app itself stays until it is removed or expires.
+  // Taken out, for the caller to end; empty when unknown. The app itself stays until it is removed
+  // or expires.
   std::shared_ptr<Shuffle> TakeShuffle(std::string_view app, int32_t shuffle);
   std::vector<std::shared_ptr<Shuffle>> TakeApp(std::string_view app);
   // Apps not seen since `before`.
@@ -86,7 +87,7 @@ class AppRegistry {
   const Shuffle::Shared shared_;
   const Clock clock_;
   mutable std::shared_mutex mutex_;
-  Apps apps_;                      // guarded by mutex_
+  Apps apps_;                    // guarded by mutex_
   int64_t next_generation_ = 1;  // guarded by mutex_
 };
 

@@ -10,7 +10,8 @@
 
 namespace dovetail::storage {
 
-// What the client says of a block, given back to readers unchanged. Meaning of the fields: protocol.md 1.4.
+// What the client says of a block, given back to readers unchanged. Meaning of the fields:
+// protocol.md 1.4.
 struct BlockMeta {
   int64_t block_id = 0;
   int64_t crc = 0;  // CRC-32 of the data as an unsigned value
@@ -19,8 +20,8 @@ struct BlockMeta {
   int32_t uncompress_length = 0;
 };
 
-// One block of a batch. Its data is the pieces [first_piece, first_piece + piece_count) of the batch, together
-// meta.length bytes.
+// One block of a batch. Its data is the pieces [first_piece, first_piece + piece_count) of the
+// batch, together meta.length bytes.
 struct IncomingBlock {
   BlockMeta meta;
   uint32_t first_piece = 0;

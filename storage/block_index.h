@@ -1,6 +1,7 @@
-// From block id to its place in a partition's list of blocks, for the duplicate check and for paging. Open addressing
-// with 4-byte slots: at most 8 bytes a block, part of the 64 that accounting charges per block (a node-based map
-// would take that alone). Small lists are searched without any table.
+// From block id to its place in a partition's list of blocks, for the duplicate check and for
+// paging. Open addressing with 4-byte slots: at most 8 bytes a block, part of the 64 that
+// accounting charges per block (a node-based map would take that alone). Small lists are searched
+// without any table.
 //
 // Threads: none; guarded by the partition.
 #pragma once

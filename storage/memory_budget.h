@@ -1,10 +1,12 @@
 // The bytes that block data may take: capacity = promised (tickets) + used (stored blocks) + free.
 //
-// A ticket promises length + 32 a block (the client's figure), a stored block uses length + 64 (what it costs us), so
-// redeeming may take `used` over the capacity by 32 bytes a block of accepted sends; promises are refused until it
-// is back. Nothing is ever clamped: a sum that would go below zero is a bug and ends the process.
+// A ticket promises length + 32 a block (the client's figure), a stored block uses length + 64
+// (what it costs us), so redeeming may take `used` over the capacity by 32 bytes a block of
+// accepted sends; promises are refused until it is back. Nothing is ever clamped: a sum that would
+// go below zero is a bug and ends the process.
 //
-// Threads: any. on_room runs after bytes were given back, on the thread that gave them back, without any lock.
+// Threads: any. on_room runs after bytes were given back, on the thread that gave them back,
+// without any lock.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +15,8 @@
 
 namespace dovetail::storage {
 
-// What one stored block costs beside its data: its index entry, its slot in the duplicate check and the rounding.
+// What one stored block costs beside its data: its index entry, its slot in the duplicate check and
+// the rounding.
 inline constexpr int64_t kBlockOverheadBytes = 64;
 // What the client adds per block when it computes requireSize (protocol.md 4.3).
 inline constexpr int64_t kTicketOverheadBytes = 32;

@@ -1,4 +1,5 @@
-// The memory read of ShuffleStore: how much will the answer be, a share of the read budget for it, then the answer.
+// The memory read of ShuffleStore: how much will the answer be, a share of the read budget for it,
+// then the answer.
 #include <utility>
 
 #include "storage/shuffle_store.h"
@@ -40,25 +41,27 @@ void ShuffleStore::ReadPage(std::shared_ptr<Shuffle> shuffle, MemoryReadRequest 
     if (shuffle->gate().closed()) return done(Fail(ErrorCode::kNotFound, "shuffle"));
     return done(EmptyAnswer());
   }
-  read_budget_.Acquire(bytes, [this, shuffle = std::move(shuffle), request = std::move(request),
-                               done = std::move(done)](
-                                  Result<std::shared_ptr<ReadGrant>> grant) mutable {
-    if (!grant) {
-      if (grant.error().code == ErrorCode::kNoBuffer) stats_.read_no_buffer_total.fetch_add(1);
-      return done(std::unexpected(grant.error()));
-    }
-    AnswerRead(shuffle, std::move(request), std::move(*grant), std::move(done));
-  });
+  read_budget_.Acquire(
+      bytes, [this, shuffle = std::move(shuffle), request = std::move(request),
+              done = std::move(done)](Result<std::shared_ptr<ReadGrant>> grant) mutable {
+        if (!grant) {
+          if (grant.error().code == ErrorCode::kNoBuffer) stats_.read_no_buffer_total.fetch_add(1);
+          return done(std::unexpected(grant.error()));
+        }
+        AnswerRead(shuffle, std::move(request), std::move(*grant), std::move(done));
+      });
 }
 
-// Nothing was referenced while the call waited; the page is taken now and stays within what was granted.
+// Nothing was referenced while the call waited; the page is taken now and stays within what was
+// granted.
 void ShuffleStore::AnswerRead(const std::shared_ptr<Shuffle>& shuffle, MemoryReadRequest request,
                               std::shared_ptr<ReadGrant> grant, MemoryDone done) {
   MemoryAnswer answer;
   answer.page = shuffle->Find(request.partition)->ReadPage(PageOf(request, grant->bytes()));
   if (shuffle->gate().closed()) return done(Fail(ErrorCode::kNotFound, "shuffle"));
   if (answer.page.blocks.empty() && !answer.page.is_end) {
-    // What is first now is larger than what was first then. An empty page would mean the end: ask again.
+    // What is first now is larger than what was first then. An empty page would mean the end: ask
+    // again.
     grant.reset();
     return ReadPage(shuffle, std::move(request), std::move(done));
   }

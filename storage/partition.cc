@@ -44,7 +44,8 @@ Partition::Appended Partition::Append(std::span<const IncomingBlock> blocks,
   return appended;
 }
 
-// bytes_to_come: what is left of the batch for this partition, this block included; it sizes new chunks.
+// bytes_to_come: what is left of the batch for this partition, this block included; it sizes new
+// chunks.
 void Partition::CopyIn(std::span<const ConstBytes> pieces, int64_t bytes_to_come) {
   for (ConstBytes piece : pieces) {
     while (!piece.empty()) {
@@ -59,12 +60,12 @@ void Partition::CopyIn(std::span<const ConstBytes> pieces, int64_t bytes_to_come
   }
 }
 
-// Room for what is known to come, and an eighth of what is there: a partition with one small block stays small, a
-// growing one gets few chunks and leaves at most an eighth of itself unused.
+// Room for what is known to come, and an eighth of what is there: a partition with one small block
+// stays small, a growing one gets few chunks and leaves at most an eighth of itself unused.
 void Partition::AddChunk(int64_t bytes_to_come) {
   const int64_t wanted = std::max(bytes_to_come, data_bytes_ / 8);
-  const auto bytes = static_cast<size_t>(
-      std::clamp<int64_t>(wanted, Arena::kCellBytesMin, Arena::kCellBytesMax));
+  const auto bytes =
+      static_cast<size_t>(std::clamp<int64_t>(wanted, Arena::kCellBytesMin, Arena::kCellBytesMax));
   chunks_.push_back(std::make_shared<ArenaBuffer>(arena_, bytes));
   last_chunk_used_ = 0;
 }
@@ -119,8 +120,8 @@ void Partition::AppendSlices(const StoredBlock& block, MemoryPage& page) const {
     // Neighbours in one chunk become one slice: fewer pieces for the network.
     if (!page.data.empty() && page.data.back().owner == buffer &&
         page.data.back().bytes.data() + page.data.back().bytes.size() == start) {
-      page.data.back().bytes = ConstBytes(page.data.back().bytes.data(),
-                                          page.data.back().bytes.size() + bytes);
+      page.data.back().bytes =
+          ConstBytes(page.data.back().bytes.data(), page.data.back().bytes.size() + bytes);
     } else {
       page.data.push_back(Slice{buffer, ConstBytes(start, bytes)});
     }

@@ -1,14 +1,17 @@
-// One partition of a shuffle in memory: its blocks in order of arrival, and the ids that map tasks reported for it.
+// One partition of a shuffle in memory: its blocks in order of arrival, and the ids that map tasks
+// reported for it.
 //
-// Block data is copied into arena chunks that belong to this partition; blocks follow each other without gaps and may
-// cross from one chunk into the next, so no chunk but the last has unused room. Bytes below the written mark of a
-// chunk never change: readers hold slices of them while others append.
+// Block data is copied into arena chunks that belong to this partition; blocks follow each other
+// without gaps and may cross from one chunk into the next, so no chunk but the last has unused
+// room. Bytes below the written mark of a chunk never change: readers hold slices of them while
+// others append.
 //
-// Order is arrival order and stable between calls, which the paging of protocol.md 4.6 needs. A block id occurs
-// once: of duplicates the first copy wins.
+// Order is arrival order and stable between calls, which the paging of protocol.md 4.6 needs. A
+// block id occurs once: of duplicates the first copy wins.
 //
-// Threads: any; one mutex for blocks, one for reports, neither held across I/O. Accounting is the caller's: it counts a
-// batch before Append and frees what Append says was a duplicate, and what Clear returns.
+// Threads: any; one mutex for blocks, one for reports, neither held across I/O. Accounting is the
+// caller's: it counts a batch before Append and frees what Append says was a duplicate, and what
+// Clear returns.
 #pragma once
 
 #include <cstdint>

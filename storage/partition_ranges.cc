@@ -14,7 +14,8 @@ Status PartitionRanges::Add(std::span<const PartitionRange> ranges) {
     PartitionRanges merged = *this;
     for (const PartitionRange& range : ranges) {
       merged.AddOne(range);
-      if (merged.end_by_start_.size() > kRangesMax) return Fail(ErrorCode::kBusy, "partition ranges");
+      if (merged.end_by_start_.size() > kRangesMax)
+        return Fail(ErrorCode::kBusy, "partition ranges");
     }
     end_by_start_.swap(merged.end_by_start_);
     return {};

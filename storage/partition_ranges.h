@@ -1,7 +1,9 @@
-// The partitions that a shuffle registered on this server: a set of inclusive ranges, neighbours merged. Registering
-// 100,000 single partitions one by one ends as one range, so a range costs nothing until data comes.
+// The partitions that a shuffle registered on this server: a set of inclusive ranges, neighbours
+// merged. Registering 100,000 single partitions one by one ends as one range, so a range costs
+// nothing until data comes.
 //
-// Threads: no lock of its own; the Shuffle guards it. Input comes from the wire and is checked here.
+// Threads: no lock of its own; the Shuffle guards it. Input comes from the wire and is checked
+// here.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,8 @@ ReadGrant::~ReadGrant() { budget_.Return(bytes_); }
 ReadBudget::ReadBudget(int64_t bytes_max, AdmissionQueue::Options options, Executor& executor,
                        Ticker& ticker)
     : bytes_max_(bytes_max),
-      queue_(options, [this](int64_t bytes) { return TryTake(bytes); }, executor, ticker) {}
+      queue_(
+          options, [this](int64_t bytes) { return TryTake(bytes); }, executor, ticker) {}
 
 ReadBudget::~ReadBudget() { DOVETAIL_CHECK(bytes_in_flight_ == 0); }
 

@@ -1,8 +1,9 @@
-// The bytes of answers to reads that may be on their way to clients at once (read_bytes_max). An answer larger than
-// the whole budget waits until no other is out and goes alone: it is never refused for its size.
+// The bytes of answers to reads that may be on their way to clients at once (read_bytes_max). An
+// answer larger than the whole budget waits until no other is out and goes alone: it is never
+// refused for its size.
 //
-// A ReadGrant is held by the reply (by every slice of it) and gives its bytes back when the last of it is gone, on
-// whatever thread that is; waiting calls are then served on the executor.
+// A ReadGrant is held by the reply (by every slice of it) and gives its bytes back when the last of
+// it is gone, on whatever thread that is; waiting calls are then served on the executor.
 //
 // Lifetime: the budget outlives its grants. Threads: any.
 #pragma once

@@ -1,10 +1,11 @@
-// One registered life of a shuffle: its partitions, its tickets and the gate that ends it. The same (app, shuffle id)
-// registered again after an unregister is another Shuffle with a larger generation; the two share nothing, so the
-// removal of the old one can go on in the background.
+// One registered life of a shuffle: its partitions, its tickets and the gate that ends it. The same
+// (app, shuffle id) registered again after an unregister is another Shuffle with a larger
+// generation; the two share nothing, so the removal of the old one can go on in the background.
 //
-// Writers enter the gate; after Close nobody stores anything here, and the last one out (or the closer) purges: all
-// memory is given back exactly once. Readers do not enter: they look at closed() after they have read, and a read that
-// the purge may have disturbed becomes "not registered".
+// Writers enter the gate; after Close nobody stores anything here, and the last one out (or the
+// closer) purges: all memory is given back exactly once. Readers do not enter: they look at
+// closed() after they have read, and a read that the purge may have disturbed becomes "not
+// registered".
 //
 // Threads: any. Lifetime: shared; whoever works on a shuffle holds it.
 #pragma once
@@ -47,7 +48,8 @@ class Shuffle {
   bool Registered(int32_t partition) const;
   bool Registered(std::span<const int32_t> partitions) const;
 
-  // The partition, made at its first use. REQUIRES: Registered(partition), and the caller is inside the gate.
+  // The partition, made at its first use. REQUIRES: Registered(partition), and the caller is inside
+  // the gate.
   Partition& At(int32_t partition);
   // nullptr when nothing came for it yet.
   Partition* Find(int32_t partition) const;
@@ -63,7 +65,7 @@ class Shuffle {
   TicketTable tickets_;
 
   mutable std::shared_mutex mutex_;
-  PartitionRanges ranges_;                                             // guarded by mutex_
+  PartitionRanges ranges_;                                              // guarded by mutex_
   std::unordered_map<int32_t, std::unique_ptr<Partition>> partitions_;  // guarded by mutex_
 };
 

@@ -21,9 +21,10 @@ ShuffleStore::ShuffleStore(const StoreOptions& options, Executor& executor, Tick
       executor_(executor),
       clock_(std::move(clock)),
       budget_(options.memory.capacity_bytes),
-      require_queue_({.wait = Milliseconds(options.memory.require_wait_ms),
-                      .queue_max = options.memory.require_queue_max},
-                     [this](int64_t bytes) { return budget_.TryPromise(bytes); }, executor, ticker),
+      require_queue_(
+          {.wait = Milliseconds(options.memory.require_wait_ms),
+           .queue_max = options.memory.require_queue_max},
+          [this](int64_t bytes) { return budget_.TryPromise(bytes); }, executor, ticker),
       read_budget_(options.memory.read_bytes_max,
                    {.wait = Milliseconds(options.memory.read_wait_ms),
                     .queue_max = options.memory.read_queue_max},
@@ -33,7 +34,8 @@ ShuffleStore::ShuffleStore(const StoreOptions& options, Executor& executor, Tick
 }
 
 ShuffleStore::~ShuffleStore() {
-  // Lives that nobody ended yet: their memory goes back before the budget and the arena check that it did.
+  // Lives that nobody ended yet: their memory goes back before the budget and the arena check that
+  // it did.
   for (const std::shared_ptr<Shuffle>& shuffle : registry_.TakeAll()) {
     DOVETAIL_CHECK(shuffle->gate().Close() == Gate::Closing::kEmpty);
     shuffle->Purge();
@@ -77,7 +79,8 @@ void ShuffleStore::Require(std::string_view app, int32_t shuffle,
   });
 }
 
-// The bytes are promised; they become a ticket, or go back when the shuffle ended while the call waited.
+// The bytes are promised; they become a ticket, or go back when the shuffle ended while the call
+// waited.
 void ShuffleStore::IssueTicket(const std::shared_ptr<Shuffle>& shuffle, int64_t bytes,
                                TicketDone& done) {
   if (!shuffle->gate().Enter()) {
@@ -132,9 +135,10 @@ void ShuffleStore::StoreBatch(Shuffle& shuffle, const IncomingBatch& batch) {
   Partition::Appended sum;
   for (const IncomingGroup& group : batch.groups) {
     if (group.block_count == 0) continue;
-    const Partition::Appended appended = shuffle.At(group.partition)
-        .Append(std::span(batch.blocks).subspan(group.first_block, group.block_count),
-                batch.pieces);
+    const Partition::Appended appended =
+        shuffle.At(group.partition)
+            .Append(std::span(batch.blocks).subspan(group.first_block, group.block_count),
+                    batch.pieces);
     sum.stored_blocks += appended.stored_blocks;
     sum.stored_bytes += appended.stored_bytes;
     sum.duplicate_blocks += appended.duplicate_blocks;
@@ -235,7 +239,8 @@ void ShuffleStore::LeaveGate(const std::shared_ptr<Shuffle>& shuffle) {
   if (shuffle->gate().Leave()) PurgeLater(shuffle);
 }
 
-// Giving back a hundred thousand partitions takes a while: not on the thread of the call that ended the shuffle.
+// Giving back a hundred thousand partitions takes a while: not on the thread of the call that ended
+// the shuffle.
 void ShuffleStore::PurgeLater(std::shared_ptr<Shuffle> shuffle) {
   executor_.Post([shuffle = std::move(shuffle)] { shuffle->Purge(); });
 }

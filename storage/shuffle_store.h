@@ -1,12 +1,14 @@
-// The only door into storage: what a shuffle server remembers, with no notion of any wire. Arguments are expected to be
-// well-formed (the service above checks fields); here is what depends on state: who is registered, what fits, what is
-// there.
+// The only door into storage: what a shuffle server remembers, with no notion of any wire.
+// Arguments are expected to be well-formed (the service above checks fields); here is what depends
+// on state: who is registered, what fits, what is there.
 //
-// Errors: kNotFound unknown or ended app, shuffle or partition outside the registered ranges; kNoBuffer no room now;
-// kBusy a limit on metadata is reached; kShutdown the store is stopping; kInvalid as each call says.
+// Errors: kNotFound unknown or ended app, shuffle or partition outside the registered ranges;
+// kNoBuffer no room now; kBusy a limit on metadata is reached; kShutdown the store is stopping;
+// kInvalid as each call says.
 //
-// Threads: any. done functions run once, on the calling thread when the answer is known at once, else on the
-// executor. Lifetime: executor and ticker outlive the store; Close() is called before either of them stops.
+// Threads: any. done functions run once, on the calling thread when the answer is known at once,
+// else on the executor. Lifetime: executor and ticker outlive the store; Close() is called before
+// either of them stops.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +34,8 @@
 
 namespace dovetail::storage {
 
-// A send whose ticket was taken. Given to Store, or let go: either way the ticket's bytes are accounted for once.
+// A send whose ticket was taken. Given to Store, or let go: either way the ticket's bytes are
+// accounted for once.
 class SendAdmission {
  public:
   SendAdmission(std::shared_ptr<Shuffle> shuffle, MemoryBudget& budget, int64_t ticket_bytes)
@@ -66,7 +69,8 @@ struct MemoryReadRequest {
 
 struct MemoryAnswer {
   MemoryPage page;
-  std::shared_ptr<ReadGrant> grant;  // null for an empty page; hold it until the page's data has gone out
+  std::shared_ptr<ReadGrant>
+      grant;  // null for an empty page; hold it until the page's data has gone out
 };
 
 class ShuffleStore {
@@ -82,13 +86,15 @@ class ShuffleStore {
                   Properties properties);
   Status Heartbeat(std::string_view app);
 
-  // A ticket for `bytes`; waits for room up to require_wait_ms. kInvalid: larger than the whole capacity.
+  // A ticket for `bytes`; waits for room up to require_wait_ms. kInvalid: larger than the whole
+  // capacity.
   void Require(std::string_view app, int32_t shuffle, std::span<const int32_t> partitions,
                int64_t bytes, TicketDone done);
   // Whether the app registered properties (a client of 0.10 or later); false when unknown.
   bool HasProperties(std::string_view app);
 
-  // kInvalid: the ticket is unknown, used, expired or of another shuffle (whose ticket stays as it is).
+  // kInvalid: the ticket is unknown, used, expired or of another shuffle (whose ticket stays as it
+  // is).
   Result<SendAdmission> AdmitSend(std::string_view app, int32_t shuffle, int64_t ticket_id);
   // Stores the whole batch or nothing of it. kInvalid: it needs more than its ticket.
   Status Store(SendAdmission admission, const IncomingBatch& batch);

@@ -1,6 +1,6 @@
-// Numbers that the whole store shares, read by /metrics at scrape time. Gauges are derived where they can be (budget,
-// arena, queues); these are the ones that many objects move. All are exact: an object that counts itself in counts
-// itself out at its end.
+// Numbers that the whole store shares, read by /metrics at scrape time. Gauges are derived where
+// they can be (budget, arena, queues); these are the ones that many objects move. All are exact: an
+// object that counts itself in counts itself out at its end.
 //
 // Threads: any (atomics). Lifetime: the store's.
 #pragma once

@@ -1,9 +1,10 @@
-// The tickets of one shuffle's life: promises of memory that requireBuffer gave out and no send has used yet. Each is
-// taken out exactly once: by the send that names it, by the sweep when it is too old, or by the end of the shuffle.
-// Tickets of other shuffles are not in here, so naming one does nothing to it.
+// The tickets of one shuffle's life: promises of memory that requireBuffer gave out and no send has
+// used yet. Each is taken out exactly once: by the send that names it, by the sweep when it is too
+// old, or by the end of the shuffle. Tickets of other shuffles are not in here, so naming one does
+// nothing to it.
 //
-// The table counts no memory: whoever takes a ticket out owns its promised bytes and gives them back to the budget.
-// Threads: any.
+// The table counts no memory: whoever takes a ticket out owns its promised bytes and gives them
+// back to the budget. Threads: any.
 #pragma once
 
 #include <atomic>
@@ -18,8 +19,8 @@ namespace dovetail::storage {
 
 class TicketTable {
  public:
-  // ids: source of ticket ids, shared by all shuffles of the process, counting up from 1 (-1 means refusal to the
-  // client and is never reached). live: gauge of tickets of the process.
+  // ids: source of ticket ids, shared by all shuffles of the process, counting up from 1 (-1 means
+  // refusal to the client and is never reached). live: gauge of tickets of the process.
   TicketTable(std::atomic<int64_t>& ids, std::atomic<int64_t>& live) : ids_(ids), live_(live) {}
   ~TicketTable();
 

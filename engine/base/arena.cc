@@ -129,7 +129,8 @@ void Arena::Free(const Cell& cell) {
   used_bytes_.fetch_sub(static_cast<int64_t>(cell.size), std::memory_order_relaxed);
   auto& open = size_class.with_free_cells;
   if (was_full) open.push_back(cell.slab);
-  // One empty slab stays with its class, so that a partition that comes and goes does not move slabs about.
+  // One empty slab stays with its class, so that a partition that comes and goes does not move
+  // slabs about.
   if (cell.slab->Empty() && open.size() > 1) {
     open.erase(std::find(open.begin(), open.end(), cell.slab));
     std::lock_guard slabs_lock(slabs_mutex_);
@@ -148,7 +149,8 @@ Arena::Slab* Arena::TakeEmptySlab(size_t class_index) {
 
 void Arena::GrowRegion() {
   constexpr size_t kRegionBytes = kRegionSlabs * kSlabBytes;
-  // One slab more than needed, so that a slab-aligned part can be cut out: huge pages need that alignment.
+  // One slab more than needed, so that a slab-aligned part can be cut out: huge pages need that
+  // alignment.
   void* mapped = mmap(nullptr, kRegionBytes + kSlabBytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   DOVETAIL_CHECK(mapped != MAP_FAILED);

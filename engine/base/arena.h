@@ -1,13 +1,14 @@
-// Memory for block data: cells cut from 2 MiB slabs that ask for huge pages and are never given back to the system.
-// First touch of fresh pages costs more CPU than copying a block into them, so a daemon touches its budget once and
-// recycles it (docs/architecture.md, "Memory").
+// Memory for block data: cells cut from 2 MiB slabs that ask for huge pages and are never given
+// back to the system. First touch of fresh pages costs more CPU than copying a block into them, so
+// a daemon touches its budget once and recycles it (docs/architecture.md, "Memory").
 //
-// A cell is of one of a few size classes (four to a doubling, 1 KiB to 256 KiB), so rounding wastes at most a quarter.
-// A slab whose cells are all free again can serve any class.
+// A cell is of one of a few size classes (four to a doubling, 1 KiB to 256 KiB), so rounding wastes
+// at most a quarter. A slab whose cells are all free again can serve any class.
 //
-// Threads: any thread may allocate and free; one mutex per class. Lifetime: the arena outlives every cell
-// (checked at its end). Running out of memory of the system is fatal, as everywhere in the process: the budget in
-// front (storage/memory_budget.h) is what keeps the daemon away from there.
+// Threads: any thread may allocate and free; one mutex per class. Lifetime: the arena outlives
+// every cell (checked at its end). Running out of memory of the system is fatal, as everywhere in
+// the process: the budget in front (storage/memory_budget.h) is what keeps the daemon away from
+// there.
 #pragma once
 
 #include <atomic>

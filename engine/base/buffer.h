@@ -1,5 +1,6 @@
-// Shared read-only bytes with an owner. A Slice keeps the memory under it alive for as long as it lives, whatever
-// happens meanwhile to the partition that the bytes came from: a reply on its way to the network needs nothing else.
+// Shared read-only bytes with an owner. A Slice keeps the memory under it alive for as long as it
+// lives, whatever happens meanwhile to the partition that the bytes came from: a reply on its way
+// to the network needs nothing else.
 //
 // Threads: a Slice is a value; the bytes under it never change once a Slice on them exists.
 #pragma once
@@ -24,7 +25,8 @@ struct Slice {
 
 using SliceChain = std::vector<Slice>;
 
-// One arena cell, freed with its last owner. Writable by the one who made it, and only beyond what slices cover.
+// One arena cell, freed with its last owner. Writable by the one who made it, and only beyond what
+// slices cover.
 class ArenaBuffer {
  public:
   ArenaBuffer(Arena& arena, size_t bytes) : arena_(arena), cell_(arena.Allocate(bytes)) {}

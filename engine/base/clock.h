@@ -1,4 +1,5 @@
-// Time as the program measures waits and ages: the steady clock, handed in so that tests can move it by hand.
+// Time as the program measures waits and ages: the steady clock, handed in so that tests can move
+// it by hand.
 #pragma once
 
 #include <chrono>

@@ -1,8 +1,9 @@
-// A few threads that run tasks posted to them, in order of posting. Used to finish replies: whoever frees memory or
-// gives a reading share back must not run another call's reply on its own stack.
+// A few threads that run tasks posted to them, in order of posting. Used to finish replies: whoever
+// frees memory or gives a reading share back must not run another call's reply on its own stack.
 //
-// Any thread may Post. The queue has no bound of its own: each task belongs to a call that was admitted by a bounded
-// queue elsewhere. Stop() runs what was posted, then joins; a Post after that runs the task at once on the caller.
+// Any thread may Post. The queue has no bound of its own: each task belongs to a call that was
+// admitted by a bounded queue elsewhere. Stop() runs what was posted, then joins; a Post after that
+// runs the task at once on the caller.
 #pragma once
 
 #include <condition_variable>

@@ -1,7 +1,9 @@
-// Counts who is inside something that may be closed: callers Enter and Leave, one closes. After Close nobody enters;
-// exactly one party (the closer, or the last to leave) is told that it was the last and does the cleaning up.
+// Counts who is inside something that may be closed: callers Enter and Leave, one closes. After
+// Close nobody enters; exactly one party (the closer, or the last to leave) is told that it was the
+// last and does the cleaning up.
 //
-// Threads: any, lock-free. Never blocks, so it can be closed on a network thread while others are inside.
+// Threads: any, lock-free. Never blocks, so it can be closed on a network thread while others are
+// inside.
 #pragma once
 
 #include <atomic>

@@ -10,8 +10,8 @@
 namespace dovetail {
 
 void InitLog(const std::string& level) {
-  auto logger = std::make_shared<spdlog::logger>(
-      "dovetail", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  auto logger = std::make_shared<spdlog::logger>("dovetail",
+                                                 std::make_shared<spdlog::sinks::stderr_sink_mt>());
   logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
   if (level == "DEBUG") {
     logger->set_level(spdlog::level::debug);

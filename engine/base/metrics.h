@@ -1,12 +1,14 @@
-// The process's metrics: a thin door to prometheus-cpp, so that a name is given in one call and every gauge is read
-// from its owner at scrape time instead of being kept twice.
+// The process's metrics: a thin door to prometheus-cpp, so that a name is given in one call and
+// every gauge is read from its owner at scrape time instead of being kept twice.
 //
-// Owner: the composition root makes one MetricsRegistry before everything else and ends it after everything else.
-// Returned counters and histograms live as long as the registry. Any thread may increment them and Render().
-// Add... calls are made while the daemon is being built, before the first Render().
+// Owner: the composition root makes one MetricsRegistry before everything else and ends it after
+// everything else. Returned counters and histograms live as long as the registry. Any thread may
+// increment them and Render(). Add... calls are made while the daemon is being built, before the
+// first Render().
 //
-// Names start with dovetail_ (or process_ for the exporter's standard ones), counters end with _total, units come
-// last. docs/metrics.md is the table of all of them; a test holds it equal to what a running daemon exports.
+// Names start with dovetail_ (or process_ for the exporter's standard ones), counters end with
+// _total, units come last. docs/metrics.md is the table of all of them; a test holds it equal to
+// what a running daemon exports.
 #pragma once
 
 #include <prometheus/collectable.h>
@@ -39,8 +41,8 @@ class MetricsRegistry {
   Histogram& AddHistogram(const std::string& name, const std::string& help,
                           const std::vector<double>& bounds, const Labels& labels = {});
 
-  // read is called at each scrape, on the scraping thread; it must not block and must outlive the registry's use:
-  // owners that end before the registry call RemoveCallbacks(owner) first.
+  // read is called at each scrape, on the scraping thread; it must not block and must outlive the
+  // registry's use: owners that end before the registry call RemoveCallbacks(owner) first.
   void AddGauge(const void* owner, const std::string& name, const std::string& help,
                 std::function<double()> read, const Labels& labels = {});
   // The same for a value that only grows and is counted elsewhere (such as CPU seconds).

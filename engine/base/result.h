@@ -1,6 +1,7 @@
-// Errors as values. A Result<T> holds a T or an Error; both must be looked at (nodiscard). An Error says what the
-// caller can do about it (code), what the system said (os_error, an errno or 0) and where it arose (a string
-// literal, never owned). It carries no text: text is made only when something is logged or answered.
+// Errors as values. A Result<T> holds a T or an Error; both must be looked at (nodiscard). An Error
+// says what the caller can do about it (code), what the system said (os_error, an errno or 0) and
+// where it arose (a string literal, never owned). It carries no text: text is made only when
+// something is logged or answered.
 //
 // Threads: plain values, no sharing.
 #pragma once
@@ -47,16 +48,26 @@ inline std::unexpected<Error> Fail(ErrorCode code, const char* where, int os_err
 // Short name of a code for logs and messages, such as "no_buffer".
 constexpr const char* ToString(ErrorCode code) {
   switch (code) {
-    case ErrorCode::kBusy: return "busy";
-    case ErrorCode::kNoSpace: return "no_space";
-    case ErrorCode::kIo: return "io";
-    case ErrorCode::kTimeout: return "timeout";
-    case ErrorCode::kNotFound: return "not_found";
-    case ErrorCode::kNoBuffer: return "no_buffer";
-    case ErrorCode::kInvalid: return "invalid";
-    case ErrorCode::kCorrupt: return "corrupt";
-    case ErrorCode::kShutdown: return "shutdown";
-    case ErrorCode::kUnsupported: return "unsupported";
+    case ErrorCode::kBusy:
+      return "busy";
+    case ErrorCode::kNoSpace:
+      return "no_space";
+    case ErrorCode::kIo:
+      return "io";
+    case ErrorCode::kTimeout:
+      return "timeout";
+    case ErrorCode::kNotFound:
+      return "not_found";
+    case ErrorCode::kNoBuffer:
+      return "no_buffer";
+    case ErrorCode::kInvalid:
+      return "invalid";
+    case ErrorCode::kCorrupt:
+      return "corrupt";
+    case ErrorCode::kShutdown:
+      return "shutdown";
+    case ErrorCode::kUnsupported:
+      return "unsupported";
   }
   return "?";
 }

@@ -1,8 +1,9 @@
-// One thread that runs short tasks at given times: sweeps, heartbeats, deadlines of waiting calls. It sleeps until the
-// next task is due and not on a fixed beat.
+// One thread that runs short tasks at given times: sweeps, heartbeats, deadlines of waiting calls.
+// It sleeps until the next task is due and not on a fixed beat.
 //
-// Tasks run one at a time on the ticker's thread and must not block. Any thread may schedule. Stop() ends the thread;
-// tasks that are not due by then never run, and later schedules are ignored.
+// Tasks run one at a time on the ticker's thread and must not block. Any thread may schedule.
+// Stop() ends the thread; tasks that are not due by then never run, and later schedules are
+// ignored.
 #pragma once
 
 #include <condition_variable>
