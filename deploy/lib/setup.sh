@@ -164,7 +164,7 @@ find_python() {
   local python
   for python in /usr/bin/python3 "$(command -v python3)"; do
     [ -n "$python" ] && [ -x "$python" ] || continue
-    "$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 8) <= sys.version_info < (3, 13))' \
+    "$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 9) <= sys.version_info < (3, 13))' \
       2>/dev/null && { echo "$python"; return 0; }
   done
   return 1
@@ -176,7 +176,7 @@ setup_python() {
   install_packages "${PYTHON_PACKAGES[@]}"
   PYTHON="$(find_python)" ||
     fail "no usable Python was found." \
-      "Python 3.8 to 3.12 with the venv module is needed (Debian: ${PYTHON_PACKAGES[*]})."
+      "Python 3.9 to 3.12 with the venv module is needed (Debian: ${PYTHON_PACKAGES[*]})."
 }
 
 setup_venv() {

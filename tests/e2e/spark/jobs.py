@@ -16,6 +16,8 @@ from pyspark.sql import DataFrame  # noqa: E402
 from pyspark.sql import functions as F  # noqa: E402
 from rows import fingerprint, hash_of_row, make_rows  # noqa: E402
 
+MAP_TASKS = 8
+
 
 @contextmanager
 def settings(spark, **values):
@@ -34,14 +36,23 @@ def settings(spark, **values):
                 spark.conf.set(f"spark.sql.{name}", value)
 
 
-def repartition(spark, rows: int, first: int = 0) -> dict:
-    frame = make_rows(spark, first, first + rows, 8).repartition(32, "key")
+def repartition(spark, rows: int, first: int = 0, partitions: int = 32) -> dict:
+    frame = make_rows(spark, first, first + rows, MAP_TASKS).repartition(partitions, "key")
+    return {"fingerprint": fingerprint(frame), "facts": {}}
+
+
+def repartition_text(spark, rows: int, partitions: int) -> dict:
+    """For measure.py: about 250 bytes a row too, but hex text, as a first try often has it."""
+    digest = F.sha2(F.col("id").cast("string"), 256)
+    source = spark.range(0, rows, 1, MAP_TASKS).select("id", digest.alias("key"))
+    value = F.concat(F.sha2("key", 512), F.substring("key", 1, 22))
+    frame = source.withColumn("value", value).repartition(partitions, "key")
     return {"fingerprint": fingerprint(frame), "facts": {}}
 
 
 def total_sort(spark, rows: int) -> dict:
     """The order itself is compared: the ids, in the order of partitions and rows."""
-    ordered = make_rows(spark, 0, rows, 8).orderBy("key", "id")
+    ordered = make_rows(spark, 0, rows, MAP_TASKS).orderBy("key", "id")
     pieces = (
         ordered.groupBy(F.spark_partition_id().alias("piece"))
         .agg(F.collect_list("id").alias("ids"), F.bit_xor(hash_of_row(ordered)).alias("xor_hash"))
@@ -63,7 +74,7 @@ def total_sort(spark, rows: int) -> dict:
 def group_by(spark, rows: int, groups: int, partitions: int) -> dict:
     """Every row is a group's first or second; the value stays in the groups, so it has to cross."""
     with settings(spark, shuffle__partitions=str(partitions), adaptive__enabled="false"):
-        source = make_rows(spark, 0, rows, 8)
+        source = make_rows(spark, 0, rows, MAP_TASKS)
         grouped = source.groupBy((F.col("id") % groups).alias("group")).agg(
             F.count(F.lit(1)).alias("members"),
             F.sum("id").alias("id"),
@@ -90,7 +101,7 @@ def skew_join(spark, rows: int) -> dict:
         shuffle__partitions="8",
     ):
         hot = F.when(F.col("id") % 10 < 7, F.lit(0)).otherwise(F.col("id") % 1000)
-        left = make_rows(spark, 0, rows, 8).withColumn("join_key", hot)
+        left = make_rows(spark, 0, rows, MAP_TASKS).withColumn("join_key", hot)
         right = make_rows(spark, 0, 1000, 2).select(
             F.col("id").alias("join_key"), F.col("value").alias("right_value")
         )
@@ -114,7 +125,7 @@ def skew_join(spark, rows: int) -> dict:
 def empty_partitions(spark, rows: int, partitions: int) -> dict:
     """Rows of three keys only, in many partitions; then a shuffle without any row."""
     with settings(spark, adaptive__enabled="false"):
-        source = make_rows(spark, 0, rows, 8).withColumn("color", F.col("id") % 3)
+        source = make_rows(spark, 0, rows, MAP_TASKS).withColumn("color", F.col("id") % 3)
         spread = source.repartition(partitions, "color")
         counts = spread.groupBy(F.spark_partition_id().alias("piece")).agg(
             F.count(F.lit(1)).alias("rows"), F.bit_xor(hash_of_row(spread)).alias("xor_hash")
@@ -156,7 +167,7 @@ def shared_shuffle(spark, rows: int, part: str) -> dict:
     """
     with settings(spark, adaptive__enabled="false"):
         if part == "write":
-            frame = make_rows(spark, 0, rows, 8).repartition(16, "key")
+            frame = make_rows(spark, 0, rows, MAP_TASKS).repartition(16, "key")
             # The executed plan's RDD, kept: a new DataFrame over it has the same shuffle
             # dependency.
             shared_shuffle.rdd = frame._jdf.queryExecution().toRdd()
