@@ -1,0 +1,163 @@
+// What each key takes and refuses, by way of a file with that one key.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "config/loader.h"
+#include "config/size.h"
+#include "tests/config/scratch_folder.h"
+
+namespace dovetail::config {
+namespace {
+
+std::expected<LoadedConfig, Problems> LoadKey(const Key& key, const std::string& value) {
+  const ScratchFolder folder;
+  const std::string head = key.section.empty() ? "" : fmt::format("[{}]\n", key.section);
+  const std::string text = fmt::format("{}{} = {}\n", head, key.name, value);
+  return Load(folder.Write("one.toml", text), {});
+}
+
+std::string ProblemOf(const Key& key, const std::string& value) {
+  const auto loaded = LoadKey(key, value);
+  if (loaded.has_value()) {
+    ADD_FAILURE() << PathOf(key) << " = " << value << " was taken";
+    return "";
+  }
+  EXPECT_EQ(loaded.error().size(), 1u);
+  return loaded.error()[0];
+}
+
+const Key& Find(const char* section, const char* name) { return *FindKey(section, name); }
+
+TEST(Keys, AreExactlyThese) {
+  std::vector<std::string> paths;
+  for (const Key& key : Keys()) paths.push_back(PathOf(key));
+  EXPECT_EQ(paths, (std::vector<std::string>{"store_type",
+                                             "bind_address",
+                                             "advertise_host",
+                                             "grpc_port",
+                                             "http_port",
+                                             "grpc_message_bytes_max",
+                                             "grpc_memory_bytes_max",
+                                             "grpc_streams_max",
+                                             "tags",
+                                             "heartbeat_interval_seconds",
+                                             "stop_deadline_ms",
+                                             "memory_store.capacity",
+                                             "memory_store.buffer_ticket_timeout_sec",
+                                             "memory_store.buffer_ticket_check_interval_sec",
+                                             "memory_store.require_wait_ms",
+                                             "memory_store.require_queue_max",
+                                             "memory_store.read_bytes_max",
+                                             "memory_store.read_wait_ms",
+                                             "memory_store.read_queue_max",
+                                             "memory_store.report_bytes_max",
+                                             "localfile_store.data_paths",
+                                             "app_config.app_heartbeat_timeout_min",
+                                             "coordinator.server_heartbeat_timeout_sec",
+                                             "coordinator.shuffle_nodes_max",
+                                             "log.log_level"}));
+}
+
+TEST(Keys, EachHasItsOwnField) {
+  Config config;
+  std::vector<const void*> fields;
+  for (const Key& key : Keys()) {
+    const void* field =
+        std::visit([&](auto get) -> const void* { return &get(config); }, key.field);
+    for (const void* other : fields) EXPECT_NE(field, other) << PathOf(key);
+    fields.push_back(field);
+  }
+}
+
+TEST(Keys, WholeNumbersHaveAllOfTheirRangeAndNoMore) {
+  for (const Key& key : Keys()) {
+    const auto* field = std::get_if<IntegerField>(&key.field);
+    if (field == nullptr) continue;
+    EXPECT_FALSE(key.check != nullptr) << PathOf(key);
+    for (const int64_t number : {key.min - 1, key.max + 1, int64_t{-1}}) {
+      if (number == 0 && !key.derived.empty()) continue;
+      const std::string problem = ProblemOf(key, std::to_string(number));
+      EXPECT_NE(problem.find(ExpectedOf(key)), std::string::npos) << problem;
+    }
+    Config config;
+    const int64_t usual = (*field)(config);
+    EXPECT_TRUE(usual == 0 || (usual >= key.min && usual <= key.max)) << PathOf(key);
+    for (const char* wrong : {"1.5", "true", "[1]", "{a = 1}", "\"x\"", "2024-01-01",
+                              "99999999999999999999", "0xffffffffffffffffff"}) {
+      ProblemOf(key, wrong);
+    }
+  }
+}
+
+TEST(Keys, OnlySizesTakeUnits) {
+  for (const Key& key : Keys()) {
+    if (!std::holds_alternative<IntegerField>(key.field)) continue;
+    if (key.is_size) {
+      const auto loaded = LoadKey(key, "\"1GiB\"");
+      ASSERT_TRUE(loaded.has_value()) << loaded.error()[0];
+      Config config = loaded->config;
+      EXPECT_EQ(std::get<IntegerField>(key.field)(config), 1LL << 30) << PathOf(key);
+    } else {
+      ProblemOf(key, "\"1K\"");
+    }
+  }
+}
+
+TEST(Keys, AFractionOfASizeIsRefusedWithAHint) {
+  const std::string problem = ProblemOf(Find("memory_store", "capacity"), "\"1.5G\"");
+  EXPECT_NE(problem.find("1536M"), std::string::npos) << problem;
+}
+
+TEST(Keys, TextsRefuseOtherTypesAndControlCharacters) {
+  for (const Key& key : Keys()) {
+    if (!std::holds_alternative<TextField>(key.field)) continue;
+    for (const char* wrong :
+         {"1", "true", "[]", "[\"INFO\"]", "{a = 1}", "\"INFO\\n\"", "\"a\\u0000\""}) {
+      ProblemOf(key, wrong);
+    }
+  }
+}
+
+TEST(Keys, ListsRefuseOtherTypesAndRepetition) {
+  for (const Key& key : Keys()) {
+    if (!std::holds_alternative<TextListField>(key.field)) continue;
+    for (const char* wrong : {"1", "\"/a\"", "[1]", "[\"/a\", 1]", "[\"\"]",
+                              "[\"/a\", \"/b\", \"/a\"]", "[[\"/a\"]]", "[\"/a\\n\"]"}) {
+      ProblemOf(key, wrong);
+    }
+    EXPECT_TRUE(LoadKey(key, "[\"/a\", \"/b\"]").has_value()) << PathOf(key);
+    EXPECT_TRUE(LoadKey(key, "[]").has_value()) << PathOf(key);
+  }
+}
+
+TEST(Keys, StoreTypeIsRefusedWithTheReason) {
+  for (const char* other : {"\"MEMORY\"", "\"HDFS\"", "\"MEMORY_LOCALFILE_HDFS\"", "\"\""}) {
+    const std::string problem = ProblemOf(Find("", "store_type"), other);
+    EXPECT_NE(problem.find("only MEMORY_LOCALFILE is served"), std::string::npos) << problem;
+  }
+}
+
+TEST(Keys, TextsOfEachKind) {
+  ProblemOf(Find("", "bind_address"), "\"localhost\"");
+  ProblemOf(Find("", "bind_address"), "\"127.0.0.1:19999\"");
+  ProblemOf(Find("", "bind_address"), "\"\"");
+  EXPECT_TRUE(LoadKey(Find("", "bind_address"), "\"::1\"").has_value());
+  ProblemOf(Find("", "advertise_host"), "\"0.0.0.0\"");
+  ProblemOf(Find("", "advertise_host"), "\"::\"");
+  ProblemOf(Find("", "advertise_host"), "\"http://a\"");
+  ProblemOf(Find("", "advertise_host"), "\"a:19999\"");
+  EXPECT_TRUE(LoadKey(Find("", "advertise_host"), "\"shuffle-1.example.org\"").has_value());
+  ProblemOf(Find("log", "log_level"), "\"info\"");
+  ProblemOf(Find("log", "log_level"), "\"\"");
+  ProblemOf(Find("", "tags"), "[\"a,b\"]");
+  ProblemOf(Find("localfile_store", "data_paths"), "[\"relative/path\"]");
+  for (const char* level : {"\"DEBUG\"", "\"INFO\"", "\"WARN\"", "\"ERROR\""}) {
+    EXPECT_TRUE(LoadKey(Find("log", "log_level"), level).has_value()) << level;
+  }
+}
+
+}  // namespace
+}  // namespace dovetail::config
