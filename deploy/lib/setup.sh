@@ -40,8 +40,8 @@ fail() {
   exit 1
 }
 
-# run_logged NAME COMMAND...: output goes to .cache/log/NAME.log. Its last line is shown now and then
-# while it takes long, and its end when the command fails.
+# run_logged NAME COMMAND...: output goes to .cache/log/NAME.log. Its last line is shown now and
+# then while it takes long, and its end when the command fails.
 run_logged() {
   local log="$SETUP_LOG/$1.log" rc=0 ticker
   shift

@@ -19,7 +19,7 @@ class SetupTest(unittest.TestCase):
         holder = tempfile.TemporaryDirectory()
         self.addCleanup(holder.cleanup)
         self.folder = Path(holder.name)
-        # A checkout of its own, so that no set-up of ours is touched, and a PATH with nothing unasked.
+        # A checkout of its own, so that ours is not touched, and a PATH with nothing unasked.
         library = self.folder / "checkout" / "deploy" / "lib"
         library.mkdir(parents=True)
         self.library = Path(shutil.copy(ROOT / "deploy" / "lib" / "setup.sh", library))
