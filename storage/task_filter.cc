@@ -14,12 +14,13 @@ namespace {
 
 constexpr uint32_t kCookieNoRuns = 12346;
 constexpr uint32_t kCookieRuns = 12347;  // in the low 16 bits; the container count - 1 is above
-constexpr uint32_t kContainersMax = 1U << 16;  // one for each value of a 16-bit key
+constexpr uint32_t kContainerValues = 1U << 16;  // one for each value of a 16-bit key
 constexpr uint32_t kNoOffsetsBelow = 4;  // with runs, fewer containers than this have no offsets
 constexpr uint32_t kArrayCardinalityMax = 4096;  // more values than this are written as a bitset
 constexpr size_t kBitsetBytes = 8192;
 constexpr size_t kRunBytes = 4;
-constexpr size_t kWordBytesMin = 12;  // high word, cookie and count of a bitmap without containers
+constexpr size_t kBitmapBytesMin = 8;                  // cookie and count
+constexpr size_t kWordBytesMin = 4 + kBitmapBytesMin;  // with the high word before it
 
 // Unaligned; the caller has checked that the bytes are there.
 uint16_t LoadLittle16(std::string_view bytes, size_t position) {
@@ -61,9 +62,8 @@ struct Header {
   }
 };
 
-// Nothing when bitmap is too short for what its first bytes claim.
+// bitmap has at least kBitmapBytesMin bytes. Nothing when it is too short for what those claim.
 std::optional<Header> ReadHeader(std::string_view bitmap) {
-  if (bitmap.size() < 4) return std::nullopt;
   const uint32_t cookie = LoadLittle32(bitmap, 0);
   Header header;
   size_t position = 4;
@@ -73,13 +73,11 @@ std::optional<Header> ReadHeader(std::string_view bitmap) {
     header.run_flags = position;
     position += (header.containers + 7) / 8;
   } else if (cookie == kCookieNoRuns) {
-    if (bitmap.size() < 8) return std::nullopt;
     header.containers = LoadLittle32(bitmap, 4);
     position += 4;
   } else {
     return std::nullopt;
   }
-  if (header.containers > kContainersMax) return std::nullopt;
   header.keys = position;
   position += 4 * size_t{header.containers};
   header.has_offsets = !header.has_runs || header.containers >= kNoOffsetsBelow;
@@ -102,7 +100,7 @@ std::optional<size_t> CheckRuns(std::string_view rest, uint32_t cardinality) {
     const uint32_t start = LoadLittle16(rest, 2 + i * kRunBytes);
     const uint32_t length = uint32_t{LoadLittle16(rest, 4 + i * kRunBytes)} + 1;
     // Runs that touch are not what a writer makes, but their meaning is clear and Java takes them.
-    if (start < free_from || start + length > kContainersMax) return std::nullopt;
+    if (start < free_from || start + length > kContainerValues) return std::nullopt;
     free_from = start + length;
     values += length;
   }
@@ -131,7 +129,8 @@ std::optional<size_t> CheckBitset(std::string_view rest, uint32_t cardinality) {
   return kBitsetBytes;
 }
 
-// Checks the 32-bit bitmap at the front of bitmap and returns its size in bytes.
+// Checks the 32-bit bitmap at the front of bitmap (at least kBitmapBytesMin bytes) and returns its
+// size in bytes.
 std::optional<size_t> CheckBitmap(std::string_view bitmap) {
   const std::optional<Header> header = ReadHeader(bitmap);
   if (!header) return std::nullopt;

@@ -152,11 +152,11 @@ TEST(BlockBitmapTest, MemoryIsNeverBelowTheSerializedSize) {
     std::mt19937_64 random(seed);
     BlockBitmap bitmap;
     for (int report = 0; report < 20; ++report) {
-      const int64_t before = bitmap.MemoryBytes();
-      const int64_t added = bitmap.Add(RandomIds(random, 1 + random() % 800));
-      if (added == 0) {
-        ASSERT_EQ(bitmap.MemoryBytes(), before);
-      }
+      const Ids ids = RandomIds(random, 1 + random() % 800);
+      bitmap.Add(ids);
+      const int64_t bytes = bitmap.MemoryBytes();
+      ASSERT_EQ(bitmap.Add(ids), 0);
+      ASSERT_EQ(bitmap.MemoryBytes(), bytes);
       ASSERT_GE(bitmap.MemoryBytes(), static_cast<int64_t>(bitmap.Serialize().size()));
     }
   }
