@@ -1,8 +1,9 @@
-// One meaning for both wires: every call of a shuffle server as plain structs in and a Reply out. It checks fields,
-// asks the store, and decides the status codes of protocol.md 1.6; the edges (server/grpc, server/tcp) only translate.
+// One meaning for both wires: every call of a shuffle server as plain structs in and a Reply out.
+// It checks fields, asks the store, and decides the status codes of protocol.md 1.6; the edges
+// (server/grpc, server/tcp) only translate.
 //
-// Threads: any; never blocks. done functions run once, on the calling thread or on the store's executor.
-// Lifetime: the store outlives the service, the service outlives the edges.
+// Threads: any; never blocks. done functions run once, on the calling thread or on the store's
+// executor. Lifetime: the store outlives the service, the service outlives the edges.
 #pragma once
 
 #include <atomic>
@@ -26,8 +27,8 @@ struct ShuffleKey {
 
 struct RegisterCall {
   ShuffleKey key;
-  std::vector<storage::PartitionRange> ranges;
-  std::map<std::string, std::string> properties;  // as they came; the service keeps what it may
+  std::vector<storage::PartitionRange> ranges = {};
+  std::map<std::string, std::string> properties = {};  // as they came; the service keeps what it may
   bool has_merge_context = false;
 };
 
@@ -59,7 +60,7 @@ struct MemoryReadCall {
   int32_t partition = 0;
   int64_t last_block_id = -1;
   int32_t read_bytes = 0;
-  std::string task_bitmap;  // serialized; empty: all tasks
+  std::string task_bitmap = {};  // serialized; empty: all tasks
 };
 
 struct LocalReadCall {
@@ -81,8 +82,8 @@ class ShuffleService {
   // The reply's value is the ticket, -1 when refused.
   void RequireBuffer(const RequireCall& call, RequireDone done);
 
-  // A send in two steps, so that a head can be refused before its payload is taken in. The ticket is used up by
-  // the first step that finds it, whatever comes after.
+  // A send in two steps, so that a head can be refused before its payload is taken in. The ticket
+  // is used up by the first step that finds it, whatever comes after.
   Reply<std::optional<storage::SendAdmission>> AdmitSend(const SendHead& head);
   Outcome Store(storage::SendAdmission admission, const storage::IncomingBatch& batch);
 
@@ -107,7 +108,8 @@ class ShuffleService {
   std::atomic<bool> stopping_{false};
 };
 
-// Only properties with this prefix are kept: the client sends its whole configuration, secrets included.
+// Only properties with this prefix are kept: the client sends its whole configuration, secrets
+// included.
 inline constexpr std::string_view kPropertyPrefix = "spark.rss.";
 
 }  // namespace dovetail::server

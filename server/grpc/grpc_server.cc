@@ -57,9 +57,11 @@ GrpcServer::~GrpcServer() {
   if (server_) server_->Shutdown(std::chrono::system_clock::now());
 }
 
-void GrpcServer::Stop(std::chrono::system_clock::time_point deadline) {
+bool GrpcServer::Stop(std::chrono::system_clock::time_point deadline) {
   server_->Shutdown(deadline);
+  const bool finished = std::chrono::system_clock::now() < deadline;
   server_->Wait();
+  return finished;
 }
 
 }  // namespace dovetail::server

@@ -25,9 +25,9 @@ class GrpcServer {
 
   int port() const { return port_; }
 
-  // Refuses new calls at once and gives those in flight until the deadline; then they are
-  // cancelled. Returns when none is left.
-  void Stop(std::chrono::system_clock::time_point deadline);
+  // Refuses new calls at once and gives those in flight until the deadline; then they are cut.
+  // Returns when none is left: true when all of them finished by themselves.
+  bool Stop(std::chrono::system_clock::time_point deadline);
 
  private:
   GrpcServer() = default;

@@ -1,0 +1,195 @@
+#include "server/daemon.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "engine/base/executor.h"
+#include "engine/base/metrics.h"
+#include "engine/base/process_metrics.h"
+#include "engine/base/ticker.h"
+#include "server/call_metrics.h"
+#include "server/coordinator/coordinator.h"
+#include "server/coordinator/coordinator_grpc.h"
+#include "server/free_port.h"
+#include "server/grpc/grpc_server.h"
+#include "server/grpc/shuffle_grpc.h"
+#include "server/http/http_server.h"
+#include "server/shuffle_service.h"
+#include "server/store_metrics.h"
+
+namespace dovetail::server {
+namespace {
+
+constexpr int kReplyThreads = 2;
+constexpr Milliseconds kExpiryInterval{5'000};
+// What calls in flight get after the stop deadline before they are cut.
+constexpr Milliseconds kLastCalls{2'000};
+constexpr Milliseconds kStopPoll{20};
+
+}  // namespace
+
+// In order of construction; destroyed in reverse.
+struct Daemon::Parts {
+  explicit Parts(const config::Config& from)
+      : config(from),
+        calls(registry),
+        executor("reply", kReplyThreads),
+        store(from.store, executor, ticker, SteadyClock()),
+        service(store),
+        coordinator(from.server.coordinator, registry) {}
+
+  ~Parts() {
+    registry.RemoveCallbacks(this);
+    registry.RemoveCallbacks(&store);
+  }
+
+  config::Config config;
+  MetricsRegistry registry;
+  CallMetrics calls;
+  Ticker ticker;
+  Executor executor;
+  storage::ShuffleStore store;
+  ShuffleService service;
+  Coordinator coordinator;
+  std::unique_ptr<grpc::Service> shuffle_grpc;
+  std::unique_ptr<grpc::Service> coordinator_grpc;
+  HttpServer http;
+  std::unique_ptr<GrpcServer> grpc;
+  std::string server_id;
+  std::atomic<bool> stopping{false};
+
+  void RegisterItself();
+  bool Assignable() const { return !stopping.load() && grpc != nullptr; }
+  std::expected<void, std::string> StartHttp();
+  void StartTicking();
+};
+
+// Also the heartbeat: the coordinator is in this process, so it is told directly.
+void Daemon::Parts::RegisterItself() {
+  if (stopping.load()) return;
+  const storage::MemoryBudget::Figures figures = store.budget().figures();
+  ServerReport report;
+  report.server = {.id = server_id,
+                   .ip = config.server.advertise_host,
+                   .grpc_port = static_cast<int32_t>(config.server.grpc_port)};
+  report.used_memory_bytes = figures.used_bytes;
+  report.promised_memory_bytes = figures.promised_bytes;
+  report.available_memory_bytes =
+      store.budget().capacity_bytes() - figures.used_bytes - figures.promised_bytes;
+  report.tags = {"ss_v5", "GRPC"};
+  report.tags.insert(report.tags.end(), config.server.tags.begin(), config.server.tags.end());
+  const Outcome outcome = coordinator.Heartbeat(std::move(report));
+  if (!outcome.ok()) spdlog::warn("own heartbeat refused: {}", outcome.message);
+}
+
+std::expected<void, std::string> Daemon::Parts::StartHttp() {
+  http.Route("/metrics", [this] {
+    return HttpReply{200, "text/plain; version=0.0.4; charset=utf-8", registry.Render()};
+  });
+  http.Route("/healthz", [] { return HttpReply{200, "text/plain; charset=utf-8", "alive\n"}; });
+  http.Route("/readyz", [this] {
+    if (Assignable()) return HttpReply{200, "text/plain; charset=utf-8", "ready\n"};
+    return HttpReply{503, "text/plain; charset=utf-8",
+                     stopping.load() ? "stopping\n" : "starting\n"};
+  });
+  const Status started =
+      http.Start({.bind_address = config.server.bind_address, .port = config.server.http_port});
+  if (!started) return std::unexpected(http.start_failure());
+  return {};
+}
+
+void Daemon::Parts::StartTicking() {
+  ticker.RunEvery(std::chrono::seconds(config.server.heartbeat_interval_seconds),
+                  [this] { RegisterItself(); });
+  ticker.RunEvery(std::chrono::seconds(config.store.memory.buffer_ticket_check_interval_sec),
+                  [this] { store.ExpireTickets(); });
+  ticker.RunEvery(kExpiryInterval, [this] {
+    store.ExpireApps();
+    coordinator.Expire();
+  });
+}
+
+Daemon::Daemon(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Daemon::~Daemon() = default;
+
+int Daemon::grpc_port() const { return parts_->grpc->port(); }
+int Daemon::http_port() const { return parts_->http.port(); }
+
+std::expected<std::unique_ptr<Daemon>, std::string> Daemon::Start(const config::Config& config) {
+  config::Config resolved = config;
+  if (resolved.server.grpc_port == 0) {
+    // Clients are told the port before it is open, so it is chosen first.
+    auto port = FreePort(resolved.server.bind_address);
+    if (!port) return std::unexpected(port.error());
+    resolved.server.grpc_port = *port;
+  }
+  auto parts = std::make_unique<Parts>(resolved);
+  parts->server_id =
+      fmt::format("{}-{}", resolved.server.advertise_host, resolved.server.grpc_port);
+  AddProcessMetrics(parts->registry, DOVETAIL_VERSION);
+  AddStoreMetrics(parts->registry, parts->store);
+  parts->registry.AddGauge(parts.get(), "dovetail_ready", "1 when assignments may name this server",
+                           [p = parts.get()] { return p->Assignable() ? 1.0 : 0.0; });
+
+  parts->RegisterItself();
+  if (auto started = parts->StartHttp(); !started) return std::unexpected(started.error());
+  parts->shuffle_grpc = MakeShuffleGrpc(parts->service, parts->calls);
+  parts->coordinator_grpc = MakeCoordinatorGrpc(
+      parts->coordinator,
+      [&calls = parts->calls](std::string_view method, int status, double seconds) {
+        calls.Observe(method, status, seconds);
+      });
+  auto grpc = GrpcServer::Start(parts->config.server,
+                                {parts->shuffle_grpc.get(), parts->coordinator_grpc.get()});
+  if (!grpc) return std::unexpected(grpc.error());
+  parts->grpc = std::move(*grpc);
+  parts->StartTicking();
+  if (!resolved.store.local_file.data_paths.empty()) {
+    spdlog::warn("localfile_store.data_paths is set, but this version keeps data in memory only");
+  }
+  spdlog::info("ready: grpc={0}:{1} http={0}:{2}", resolved.server.advertise_host,
+               parts->grpc->port(), parts->http.port());
+  return std::unique_ptr<Daemon>(new Daemon(std::move(parts)));
+}
+
+int Daemon::Stop(const std::function<bool()>& hurry) {
+  using std::chrono::steady_clock;
+  Parts& parts = *parts_;
+  const auto deadline = steady_clock::now() + Milliseconds(parts.config.server.stop_deadline_ms);
+  parts.stopping.store(true);
+  parts.service.BeginStop();
+  parts.coordinator.Remove(parts.server_id);
+  parts.store.CloseAdmission();
+  while (parts.store.stats().apps.load() > 0 && steady_clock::now() < deadline && !hurry()) {
+    std::this_thread::sleep_for(kStopPoll);
+  }
+  parts.store.Close();
+  const bool finished = parts.grpc->Stop(std::chrono::system_clock::now() + kLastCalls);
+  parts.http.Stop();
+  parts.ticker.Stop();
+  const int64_t dropped = parts.store.budget().figures().used_bytes;
+  if (dropped > 0) {
+    spdlog::warn("dropped {} bytes of {} applications that were still registered", dropped,
+                 parts.store.stats().apps.load());
+  }
+  parts.store.Clear();
+  parts.executor.Stop();
+  spdlog::info("stopped");
+  if (!finished) {
+    spdlog::error(
+        "calls were still in flight at the stop deadline and were cut; raise "
+        "stop_deadline_ms if clients need longer");
+    return kExitCallsInFlight;
+  }
+  return 0;
+}
+
+}  // namespace dovetail::server
