@@ -14,6 +14,7 @@
 #include "config/assign.h"
 #include "config/memory_limit.h"
 #include "config/nearest_key.h"
+#include "config/text_check.h"
 #include "config/toml_text.h"
 
 namespace dovetail::config {

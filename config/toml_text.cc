@@ -12,13 +12,10 @@
 #include <toml.hpp>
 #include <utility>
 
+#include "config/text_check.h"
+
 namespace dovetail::config {
 namespace {
-
-// The parser recurses once for each bracket and each dot of a key; these many fit its stack in
-// every build.
-constexpr ptrdiff_t kBracketsMax = 400;
-constexpr ptrdiff_t kDotsOfLineMax = 400;
 
 // The library looks at back() of an array that may be empty (`a = []` followed by `[a.b]`). Here
 // that throws, like its other complaints, and does not read what is not there.
@@ -33,35 +30,6 @@ class CheckedVector : public std::vector<T> {
 };
 
 using Value = toml::basic_value<toml::discard_comments, std::map, CheckedVector>;
-
-TomlProblem Refuse(Place place, std::string what) {
-  return TomlProblem{place, std::move(what), /*is_syntax=*/false};
-}
-
-std::optional<TomlProblem> RefuseOversized(std::string_view text) {
-  if (text.size() > kTomlBytesMax) {
-    return Refuse({}, fmt::format("it has more than {} KiB, which is no configuration; is this the "
-                                  "right file?",
-                                  kTomlBytesMax >> 10));
-  }
-  ptrdiff_t brackets = 0;
-  uint32_t line = 1;
-  for (size_t begin = 0; begin < text.size(); ++line) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view row = text.substr(begin, end - begin);
-    brackets += std::ranges::count(row, '[') + std::ranges::count(row, '{');
-    if (brackets > kBracketsMax) {
-      return Refuse({line, 1}, fmt::format("up to here it has more than {} brackets; take some out",
-                                           kBracketsMax));
-    }
-    if (std::ranges::count(row, '.') > kDotsOfLineMax) {
-      return Refuse({line, 1}, fmt::format("the line has more than {} dots; break it into several",
-                                           kDotsOfLineMax));
-    }
-    begin = end + 1;
-  }
-  return std::nullopt;
-}
 
 Place PlaceOf(const toml::source_location& location) {
   return Place{location.line(), location.column()};
@@ -217,7 +185,7 @@ TomlDocument Flatten(const Value& root) {
 }  // namespace
 
 std::expected<TomlDocument, TomlProblem> ParseToml(std::string_view text) {
-  if (auto problem = RefuseOversized(text)) return std::unexpected(std::move(*problem));
+  if (auto problem = CheckText(text)) return std::unexpected(std::move(*problem));
   try {
     std::istringstream stream{std::string(text)};
     return Flatten(toml::parse<toml::discard_comments, std::map, CheckedVector>(stream, "text"));

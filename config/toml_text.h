@@ -1,11 +1,10 @@
 // TOML text -> sections and entries with their places, in the few shapes that the configuration
 // has. The only part of the program that sees the TOML library; its exceptions end here. The text
-// may be hostile: its size and nesting are limited before the library gets it.
+// may be hostile: text_check.h looks at it before the library gets it.
 //
 // Threads: pure functions.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <expected>
 #include <string>
@@ -14,10 +13,6 @@
 #include <vector>
 
 namespace dovetail::config {
-
-// Largest text that ParseToml takes. A configuration with every key and its explanation has about 6
-// KiB.
-inline constexpr size_t kTomlBytesMax = 128 << 10;
 
 // Line and column, both from 1; line 0 when the place is not known.
 struct Place {
@@ -53,7 +48,7 @@ struct TomlDocument {
 struct TomlProblem {
   Place place;
   std::string what;       // a phrase without the place
-  bool is_syntax = true;  // false: the text is refused for its size or nesting, unread
+  bool is_syntax = true;  // false: refused by CheckText, so never parsed
 };
 
 std::expected<TomlDocument, TomlProblem> ParseToml(std::string_view text);

@@ -10,11 +10,10 @@ namespace dovetail::config {
 namespace {
 
 constexpr const char* kHead =
-    "# Configuration of dovetaild: every key with its default. A key that is left out has its "
-    "default. Times carry "
-    "their unit in the name. Sizes are whole numbers of bytes, or texts with K, M, G or T in "
-    "powers of 1024, such as "
-    "\"3G\" or \"3GiB\". docs/configuration.md has the whole story.";
+    "Configuration of dovetaild: every key with its default. A key that is left out has its "
+    "default. Times carry their unit in the name. Sizes are whole numbers of bytes, or texts with "
+    "K, M, G or T in powers of 1024, such as \"3G\" or \"3GiB\". docs/configuration.md has the "
+    "whole story.";
 
 // Text as comment lines of at most 100 columns.
 std::string Comment(const std::string& text) {
