@@ -79,10 +79,10 @@ inline std::vector<int64_t> IdsOf(const std::string& recipe) {
   return ids;
 }
 
-// All cases of the file; none when it cannot be read.
-inline std::vector<BitmapCase> ReadBitmapCases() {
+// All cases of the file; none when it cannot be read. source_root: the checkout.
+inline std::vector<BitmapCase> ReadBitmapCases(const std::filesystem::path& source_root) {
   std::vector<BitmapCase> cases;
-  std::ifstream in(std::filesystem::path(__FILE__).parent_path() / "roaring64_legacy.txt");
+  std::ifstream in(source_root / "tests/golden/roaring64_legacy.txt");
   for (std::string line; std::getline(in, line);) {
     if (line.starts_with('#')) continue;
     const std::vector<std::string> fields = Split(line, '|');

@@ -188,7 +188,7 @@ TEST(BlockBitmapTest, MemoryIsCloseToWhatTheAllocatorGaveOut) {
 TEST(BlockBitmapTest, BytesAreThoseOfTheJavaClient) {
   // What Java writes after runOptimize where it makes runs, and without it otherwise.
   std::map<std::string, golden::BitmapCase> expected;
-  for (const golden::BitmapCase& one : golden::ReadBitmapCases()) {
+  for (const golden::BitmapCase& one : golden::ReadBitmapCases(DOVETAIL_SOURCE_DIR)) {
     if (one.Signed()) continue;
     if (one.Runs() || !expected.contains(one.name)) expected[one.name] = one;
   }

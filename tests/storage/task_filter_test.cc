@@ -53,7 +53,7 @@ void ExpectSameMembers(const TaskFilter& filter, const std::vector<uint64_t>& id
 TEST(TaskFilterTest, AcceptsAllThatJavaWrites) {
   std::mt19937_64 random(1);
   int with_bytes = 0;
-  for (const golden::BitmapCase& one : golden::ReadBitmapCases()) {
+  for (const golden::BitmapCase& one : golden::ReadBitmapCases(DOVETAIL_SOURCE_DIR)) {
     SCOPED_TRACE(one.name + " " + one.flags);
     if (one.bytes.empty()) continue;
     ++with_bytes;
@@ -210,7 +210,7 @@ TEST(TaskFilterTest, EveryTruncationIsRefused) {
 
 std::vector<std::string> MutationBases() {
   std::vector<std::string> bases;
-  for (const golden::BitmapCase& one : golden::ReadBitmapCases()) {
+  for (const golden::BitmapCase& one : golden::ReadBitmapCases(DOVETAIL_SOURCE_DIR)) {
     // Few ids, so that the slow decoder is not too slow.
     if (one.cardinality < 2'000 && !one.bytes.empty() && one.bytes.size() < 500) {
       bases.push_back(one.bytes);
