@@ -116,7 +116,9 @@ class ShuffleStore {
   void ExpireTickets();
   void ExpireApps();
 
-  // Answers everyone who waits and refuses new waits. Reads and reports still work.
+  // Answers everyone who waits for a ticket and gives out no more.
+  void CloseAdmission() { require_queue_.Close(); }
+  // The same for reads that wait for their share; what needs no wait still works.
   void Close();
   // Ends every app's life; after it (and when all answers are out) all gauges of use are 0.
   void Clear();
