@@ -1,4 +1,5 @@
-// The whole configuration of a daemon, typed and checked. Read once at start by main; plain data afterwards.
+// The whole configuration of a daemon, typed and checked. Read once at start by main; plain data
+// afterwards.
 #pragma once
 
 #include "server/options.h"

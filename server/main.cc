@@ -1,4 +1,5 @@
-// dovetaild: one process, a shuffle server with its own coordinator. Exit codes: docs/configuration.md.
+// dovetaild: one process, a shuffle server with its own coordinator. Exit codes:
+// docs/configuration.md.
 #include <pthread.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
@@ -9,14 +10,16 @@
 
 namespace {
 
-// Blocked in every thread (they inherit the mask), taken by main with sigwait: a signal handler could do nothing.
+// Blocked in every thread (they inherit the mask), taken by main with sigwait: a signal handler
+// could do nothing.
 sigset_t BlockStopSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  // A client that goes away in the middle of an answer is an error of that write, not the end of the process.
+  // A client that goes away in the middle of an answer is an error of that write, not the end of
+  // the process.
   signal(SIGPIPE, SIG_IGN);
   return signals;
 }

@@ -9,8 +9,8 @@
 
 namespace dovetail::server {
 
-// The protocol's status codes (protocol.md 1.3), the same numbers on both wires. Codes above 10 are
-// only for clients that showed that they know them.
+// The protocol's status codes (docs/protocol.md, "Status codes"), the same numbers on both wires.
+// Codes above 10 are only for clients that showed that they know them.
 enum class StatusCode : int {
   kSuccess = 0,
   kNoBuffer = 2,
@@ -37,7 +37,7 @@ struct Reply {
   T value{};
 };
 
-// The one table from errors of the layers below to codes of the wire (protocol.md 1.6).
+// The one table from errors of the layers below to codes of the wire (docs/protocol.md, "Answers").
 Outcome ToOutcome(const Error& error);
 
 inline Outcome Invalid(std::string message) {

@@ -1,6 +1,6 @@
 // One meaning for both wires: every call of a shuffle server as plain structs in and a Reply out.
-// It checks fields, asks the store, and decides the status codes of protocol.md 1.6; the edges
-// (server/grpc, server/tcp) only translate.
+// It checks fields, asks the store, and decides the status codes of docs/protocol.md, "Answers";
+// the edges (server/grpc, server/tcp) only translate.
 //
 // Threads: any; never blocks. done functions run once, on the calling thread or on the store's
 // executor. Lifetime: the store outlives the service, the service outlives the edges.
@@ -28,7 +28,8 @@ struct ShuffleKey {
 struct RegisterCall {
   ShuffleKey key;
   std::vector<storage::PartitionRange> ranges = {};
-  std::map<std::string, std::string> properties = {};  // as they came; the service keeps what it may
+  std::map<std::string, std::string> properties =
+      {};  // as they came; the service keeps what it may
   bool has_merge_context = false;
 };
 

@@ -11,7 +11,7 @@
 namespace dovetail::storage {
 
 // What the client says of a block, given back to readers unchanged. Meaning of the fields:
-// protocol.md 1.4.
+// proto/shuffle.proto.
 struct BlockMeta {
   int64_t block_id = 0;
   int64_t crc = 0;  // CRC-32 of the data as an unsigned value

@@ -1,6 +1,7 @@
 // The ids of the blocks that map tasks reported for one partition: a set of 64-bit ids, and the
-// bytes in which the Java client reads it (Roaring64NavigableMap, legacy form: protocol.md 4.8;
-// big-endian high words, each followed by a 32-bit Roaring bitmap in the portable format).
+// bytes in which the Java client reads it (Roaring64NavigableMap, legacy form: docs/protocol.md,
+// "Bitmaps"; big-endian high words, each followed by a 32-bit Roaring bitmap in the portable
+// format).
 //
 // Threads: none of its own, no lock; the owner (a Partition) serializes access. Ids come from the
 // wire: any int64.

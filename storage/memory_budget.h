@@ -18,7 +18,7 @@ namespace dovetail::storage {
 // What one stored block costs beside its data: its index entry, its slot in the duplicate check and
 // the rounding.
 inline constexpr int64_t kBlockOverheadBytes = 64;
-// What the client adds per block when it computes requireSize (protocol.md 4.3).
+// What the client adds per block when it computes requireSize (docs/protocol.md, "Tickets").
 inline constexpr int64_t kTicketOverheadBytes = 32;
 
 class MemoryBudget {

@@ -6,8 +6,8 @@
 // room. Bytes below the written mark of a chunk never change: readers hold slices of them while
 // others append.
 //
-// Order is arrival order and stable between calls, which the paging of protocol.md 4.6 needs. A
-// block id occurs once: of duplicates the first copy wins.
+// Order is arrival order and stable between calls, which the paging of docs/protocol.md, "Paging"
+// needs. A block id occurs once: of duplicates the first copy wins.
 //
 // Threads: any; one mutex for blocks, one for reports, neither held across I/O. Accounting is the
 // caller's: it counts a batch before Append and frees what Append says was a duplicate, and what

@@ -1,6 +1,6 @@
 // The set of map tasks whose blocks a reader wants (serializedExpectedTaskIdsBitmap): a
-// Roaring64NavigableMap in Java's legacy form (protocol.md 4.8) that came from the wire and is
-// therefore hostile until proven otherwise.
+// Roaring64NavigableMap in Java's legacy form (docs/protocol.md, "Bitmaps") that came from the wire
+// and is therefore hostile until proven otherwise.
 //
 // Parse checks everything (lengths, key order, cardinalities, array order, run order and bounds,
 // bit counts, offsets, no bytes left over) and Contains then answers from the very bytes: nothing

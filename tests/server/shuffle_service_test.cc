@@ -1,4 +1,4 @@
-// The fields of every call, checked: protocol.md 1.6, row by row, below any wire.
+// The fields of every call, checked: docs/protocol.md, "Answers", row by row, below any wire.
 #include "server/shuffle_service.h"
 
 #include <gtest/gtest.h>
