@@ -13,7 +13,6 @@ namespace {
 constexpr size_t kNameBytesMax = 100;
 
 size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> before_last(b.size() + 1);
   std::vector<size_t> last(b.size() + 1);
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
@@ -22,10 +21,7 @@ size_t EditDistance(std::string_view a, std::string_view b) {
     for (size_t j = 1; j <= b.size(); ++j) {
       const size_t change = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
       row[j] = std::min({change, last[j] + 1, row[j - 1] + 1});
-      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-      if (swapped) row[j] = std::min(row[j], before_last[j - 2] + 1);
     }
-    std::swap(before_last, last);
     std::swap(last, row);
   }
   return last[b.size()];
@@ -35,9 +31,6 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 
 const Key* NearestKey(std::string_view section, std::string_view name) {
   if (section.size() + name.size() > kNameBytesMax) return nullptr;
-  for (const Key& key : Keys()) {
-    if (key.name == name) return &key;
-  }
   const std::string path =
       section.empty() ? std::string(name) : std::string(section) + "." + std::string(name);
   const Key* nearest = nullptr;

@@ -9,9 +9,9 @@
 
 namespace dovetail::config {
 
-// A key of the same name in another section, else the one that takes the fewest edits (a letter put
-// in, taken out or changed, or two neighbours swapped). nullptr when none is near enough to be
-// worth a hint.
+// The key that takes the fewest edits, each a letter put in, taken out or changed. A name that is
+// right but in the wrong section counts as one edit. nullptr when none is near enough to be worth a
+// hint.
 const Key* NearestKey(std::string_view section, std::string_view name);
 
 }  // namespace dovetail::config

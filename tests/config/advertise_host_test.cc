@@ -16,6 +16,7 @@ TEST(DefaultInterfaceIpv4, LowestMetricOfTheUsableDefaultRoutes) {
                             "eth1\t0000A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"
                             "wlan0\t00000000\t0101A8C0\t0003\t0\t0\t600\t00000000\t0\t0\t0\n"
                             "eth0\t00000000\t010200C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n"
+                            "eth2\t00000000\t010200C0\t0003\t0\t0\t101\t00000000\t0\t0\t0\n"
                             "down0\t00000000\t010200C0\t0002\t0\t0\t1\t00000000\t0\t0\t0\n"
                             "rej0\t00000000\t010200C0\t0201\t0\t0\t2\t00000000\t0\t0\t0\n"
                             "half0\t00000000\t010200C0\t0003\t0\t0\t3\t00000080\t0\t0\t0\n";

@@ -119,6 +119,16 @@ TEST_F(LoaderTest, AKeyInTheWrongSectionIsToldItsOwn) {
                                       "grpc_port? It stands above the first [section]."}));
 }
 
+TEST_F(LoaderTest, ProblemsComeInTheOrderOfTheFile) {
+  const std::vector<std::string> problems =
+      ProblemsOf("zz = 1\nhttp_port = 'x'\naa = 1\n[nn]\n[memory_store]\ncapacity = ''\n");
+  ASSERT_EQ(problems.size(), 5u);
+  for (size_t i = 0; i < problems.size(); ++i) {
+    const std::string line = std::to_string(i < 4 ? i + 1 : 6);
+    EXPECT_TRUE(problems[i].starts_with("d.toml:" + line + ":")) << problems[i];
+  }
+}
+
 TEST_F(LoaderTest, KeysOfLaterVersionsAreUnknown) {
   EXPECT_EQ(ProblemsOf("urpc_port = 17000\n").size(), 1u);
   EXPECT_EQ(ProblemsOf("coordinator_quorum = ['a:1']\n").size(), 1u);

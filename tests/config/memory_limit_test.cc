@@ -93,6 +93,14 @@ TEST_F(MemoryLimitTest, CgroupOutsideTheMountFallsBackToTheMount) {
   }
 }
 
+TEST_F(MemoryLimitTest, APathUpwardsDoesNotLeaveTheMount) {
+  UnifiedMount();
+  root_.Write("proc/self/cgroup", "0::/../sibling\n");
+  root_.Write("sys/fs/cgroup/memory.max", "1073741824\n");
+  root_.Write("sys/fs/sibling/memory.max", "4096\n");
+  EXPECT_EQ(Find().bytes, kGiB);
+}
+
 TEST_F(MemoryLimitTest, NonsenseIsNoLimit) {
   UnifiedMount();
   root_.Write("proc/self/cgroup", "garbage\n0::/a\n::\n");

@@ -23,7 +23,7 @@ TEST(NearestKey, AFewEditsAway) {
   EXPECT_EQ(Near("", "capcity"), "memory_store.capacity");
 }
 
-TEST(NearestKey, TheSameNameElsewhereBeatsAnyOther) {
+TEST(NearestKey, TheSameNameElsewhereIsNear) {
   EXPECT_EQ(Near("memory", "capacity"), "memory_store.capacity");
   EXPECT_EQ(Near("memory_store", "grpc_port"), "grpc_port");
   EXPECT_EQ(Near("", "log_level"), "log.log_level");

@@ -92,6 +92,17 @@ TEST(Keys, WholeNumbersHaveAllOfTheirRangeAndNoMore) {
   }
 }
 
+TEST(Keys, NumbersBeyond64BitsAreNotCutToTheLargest) {
+  for (const char* number :
+       {"9223372036854775808", "-9223372036854775809", "99_999_999_999_999_999_999",
+        "0x8000000000000000", "0o1000000000000000000000"}) {
+    const std::string problem = ProblemOf(Find("", "stop_deadline_ms"), number);
+    EXPECT_NE(problem.find("does not fit 64 bits"), std::string::npos) << problem;
+  }
+  const std::string problem = ProblemOf(Find("", "stop_deadline_ms"), "+9_223_372_036_854_775_807");
+  EXPECT_NE(problem.find("is 9223372036854775807."), std::string::npos) << problem;
+}
+
 TEST(Keys, OnlySizesTakeUnits) {
   for (const Key& key : Keys()) {
     if (!std::holds_alternative<IntegerField>(key.field)) continue;
