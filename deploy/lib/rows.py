@@ -28,14 +28,22 @@ def hash_of_row(frame: DataFrame):
     return F.xxhash64(*[F.col(name) for name in frame.columns])
 
 
-def fingerprint(frame: DataFrame) -> dict:
+def sums(frame: DataFrame) -> DataFrame:
     """Count, sum of ids, xor of row hashes: wrong, lost or doubled rows change one of them."""
-    row = frame.agg(
+    return frame.agg(
         F.count(F.lit(1)).alias("rows"),
         F.sum("id").alias("sum_id"),
         F.bit_xor(hash_of_row(frame)).alias("xor_hash"),
-    ).collect()[0]
+    )
+
+
+def fingerprint_of(summed: DataFrame) -> dict:
+    row = summed.collect()[0]
     return {"rows": row["rows"], "sum_id": row["sum_id"] or 0, "xor_hash": row["xor_hash"] or 0}
+
+
+def fingerprint(frame: DataFrame) -> dict:
+    return fingerprint_of(sums(frame))
 
 
 def fingerprint_without_shuffle(spark: SparkSession, rows: int, threads: int) -> dict:

@@ -90,8 +90,11 @@ install_packages() {
       "Run this command once as root, or ask for:" "$by_hand"
   fi
   say "installing ${#missing[@]} Debian packages: ${missing[*]}"
-  run_logged apt-update apt-get update ||
-    say "apt-get update failed (see above); trying with the package lists that are here"
+  if [ -z "${APT_UPDATED:-}" ]; then
+    run_logged apt-update apt-get update ||
+      say "apt-get update failed (see above); trying with the package lists that are here"
+    APT_UPDATED=yes
+  fi
   run_logged apt-install env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y --no-install-recommends "${missing[@]}" ||
     fail "apt-get could not install: ${missing[*]}" \

@@ -5,7 +5,6 @@ standard output. Everything else that is printed, the JVM's output too, goes to 
 of input stops the session.
 """
 
-import gc
 import importlib.util
 import json
 import os
@@ -41,12 +40,7 @@ def main() -> None:
     settings = SparkConf().setAll(list(json.loads(sys.argv[2]).items()))
     spark = SparkSession.builder.config(conf=settings).getOrCreate()
     for line in sys.stdin:
-        answer = answer_to(spark, jobs, line)
-        # Frees the shuffles of the job that is over: Spark unregisters a shuffle when it is
-        # garbage.
-        gc.collect()
-        spark.sparkContext._jvm.System.gc()
-        answers.write(json.dumps(answer) + "\n")
+        answers.write(json.dumps(answer_to(spark, jobs, line)) + "\n")
         answers.flush()
     spark.stop()
 

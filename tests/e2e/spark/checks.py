@@ -105,10 +105,6 @@ def check_bytes(run: Run, payload_bytes: int) -> None:
 
 def check_group_by(runs: list) -> None:
     partitions = runs[0].step.arguments["partitions"]
-    require(
-        runs[0].facts["partitions"] == partitions,
-        f"Spark made {runs[0].facts['partitions']} partitions",
-    )
     seen = runs[0].highest.values["dovetail_partitions"]
     require(
         seen >= partitions,

@@ -124,10 +124,11 @@ class Harness:
         return f"{received / 1e6:.1f} MB in, {read / 1e6:.1f} MB out"
 
     def wait_memory_free(self, timeout: float = 30.0) -> None:
-        """The worker has collected its garbage: the job's shuffles end, and their memory comes back
-        while the application still lives."""
+        """While the applications live on: they collect their garbage, Spark unregisters the
+        shuffles that are over, and their memory comes back."""
         deadline = time.monotonic() + timeout
-        names = ("dovetail_memory_used_bytes", "dovetail_shuffles", "dovetail_partitions")
+        # Not dovetail_shuffles: Spark keeps those that it registered and never wrote.
+        names = ("dovetail_memory_used_bytes", "dovetail_partitions")
         while True:
             metrics = self.daemon.metrics()
             left = {name: metrics.gauge(name) for name in names if metrics.gauge(name)}
@@ -137,11 +138,19 @@ class Harness:
                 time.monotonic() < deadline,
                 f"shuffles that nobody needs any more were not freed: {left}",
             )
-            time.sleep(0.1)
+            for name, application in self.applications.items():
+                if name != "plain":
+                    application.run("collect_garbage", self.options.timeout)
+            time.sleep(0.2)
 
     def check_idle(self) -> str:
+        """Each application ends with data in the daemon: taking leave has to free it. (Released
+        clients that have no shuffle left when they end do not take leave at all.)"""
         for name, application in self.applications.items():
             if name != "plain":
+                application.run("hold_shuffle", self.options.timeout, rows=1000)
+                held = self.daemon.metrics().gauge("dovetail_memory_used_bytes")
+                require(held > 0, f"{name} left nothing behind that its end could free")
                 application.stop()
         left = self.daemon.wait_idle()
         require(not left, f"the applications have ended, but these gauges are not 0: {left}")
