@@ -66,7 +66,9 @@ constexpr auto kKeys = std::to_array<Key>({
      .check = CheckStoreType},
     {.section = "",
      .name = "bind_address",
-     .meaning = "Address that all ports listen on; 0.0.0.0 is every address of the machine.",
+     .meaning = "Address that all ports listen on; 0.0.0.0 is every address of the machine. An "
+                "IPv6 address "
+                "needs an HTTP library built with IPv6, which Debian 12's is not.",
      .field = [](Config& c) -> auto& { return c.server.bind_address; },
      .expected = "an IPv4 or IPv6 address",
      .check = CheckBindAddress},

@@ -93,6 +93,11 @@ std::expected<void, std::string> Daemon::Parts::StartHttp() {
   http.Route("/metrics", [this] {
     return HttpReply{200, "text/plain; version=0.0.4; charset=utf-8", registry.Render()};
   });
+  http.Route("/", [] {
+    return HttpReply{.body = "dovetaild " DOVETAIL_VERSION
+                             "\n/metrics  figures for Prometheus\n/healthz  the process is alive"
+                             "\n/readyz   assignments may name this server\n"};
+  });
   http.Route("/healthz", [] { return HttpReply{200, "text/plain; charset=utf-8", "alive\n"}; });
   http.Route("/readyz", [this] {
     if (Assignable()) return HttpReply{200, "text/plain; charset=utf-8", "ready\n"};
