@@ -114,12 +114,11 @@ bool ReadFields(CodedInputStream& in, const OnField& on_field) {
 
 template <class OnField>
 bool ReadNested(CodedInputStream& in, const OnField& on_field) {
-  uint32_t length = 0;
-  if (!in.ReadVarint32(&length) || length > INT32_MAX) return false;
+  int length = 0;
+  if (!in.ReadVarintSizeAsInt(&length)) return false;
   // A length beyond what is there must fail here, not count as an empty rest.
-  const int end = in.CurrentPosition() + static_cast<int>(length);
-  if (end < in.CurrentPosition()) return false;
-  const CodedInputStream::Limit limit = in.PushLimit(static_cast<int>(length));
+  const int64_t end = int64_t{in.CurrentPosition()} + length;
+  const CodedInputStream::Limit limit = in.PushLimit(length);
   if (!ReadFields(in, on_field) || in.CurrentPosition() != end) return false;
   in.PopLimit(limit);
   return true;
@@ -156,7 +155,7 @@ class BlocksParser {
     storage::IncomingBlock block;
     storage::BlockMeta& meta = block.meta;
     int64_t data_position = 0;
-    uint32_t data_bytes = 0;
+    int data_bytes = 0;
     const bool ok = ReadNested(in, [&](uint32_t tag) {
       switch (tag) {
         case Tag(ShuffleBlock::kBlockIdFieldNumber, kVarint):
@@ -170,14 +169,14 @@ class BlocksParser {
         case Tag(ShuffleBlock::kTaskAttemptIdFieldNumber, kVarint):
           return ReadInt64(in, meta.task_attempt_id);
         case Tag(ShuffleBlock::kDataFieldNumber, kBytes):
-          if (!in.ReadVarint32(&data_bytes) || data_bytes > INT32_MAX) return false;
+          if (!in.ReadVarintSizeAsInt(&data_bytes)) return false;
           data_position = in.CurrentPosition();
-          return in.Skip(static_cast<int>(data_bytes));
+          return in.Skip(data_bytes);
         default:
           return WireFormatLite::SkipField(&in, tag);
       }
     });
-    if (!ok || meta.length <= 0 || static_cast<uint32_t>(meta.length) != data_bytes) return false;
+    if (!ok || meta.length <= 0 || meta.length != data_bytes) return false;
     bytes_ += meta.length + storage::kTicketOverheadBytes;
     if (bytes_ > ticket_bytes_) return false;
     block.first_piece = static_cast<uint32_t>(batch_.pieces.size());
