@@ -1,9 +1,14 @@
 #include "server/grpc/grpc_server.h"
 
 #include <fmt/format.h>
+#include <grpc/grpc.h>
+#include <grpcpp/support/server_interceptor.h>
 
 #include <algorithm>
+#include <chrono>
 #include <climits>
+#include <thread>
+#include <utility>
 
 namespace dovetail::server {
 namespace {
@@ -11,6 +16,33 @@ namespace {
 // A send is 16 MiB and more: with the default windows of 64 KiB it would crawl.
 constexpr int kStreamWindowBytes = 16 << 20;
 constexpr int kFrameBytes = 1 << 20;
+
+constexpr std::chrono::milliseconds kStopPoll{10};
+
+// Lives as long as one call does.
+class CountedCall final : public grpc::experimental::Interceptor {
+ public:
+  explicit CountedCall(std::atomic<int64_t>& calls) : calls_(calls) { calls_.fetch_add(1); }
+  ~CountedCall() override { calls_.fetch_sub(1); }
+  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    methods->Proceed();
+  }
+
+ private:
+  std::atomic<int64_t>& calls_;
+};
+
+class CallCounter final : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  explicit CallCounter(std::atomic<int64_t>& calls) : calls_(calls) {}
+  grpc::experimental::Interceptor* CreateServerInterceptor(
+      grpc::experimental::ServerRpcInfo*) override {
+    return new CountedCall(calls_);
+  }
+
+ private:
+  std::atomic<int64_t>& calls_;
+};
 
 std::string Address(const std::string& host, int64_t port) {
   const bool ipv6 = host.find(':') != std::string::npos;
@@ -43,6 +75,9 @@ std::expected<std::unique_ptr<GrpcServer>, std::string> GrpcServer::Start(
   std::unique_ptr<GrpcServer> server(new GrpcServer());
   builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &server->port_);
   for (grpc::Service* service : services) builder.RegisterService(service);
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(std::make_unique<CallCounter>(server->calls_));
+  builder.experimental().SetInterceptorCreators(std::move(interceptors));
   server->server_ = builder.BuildAndStart();
   if (!server->server_ || server->port_ == 0) {
     return std::unexpected(fmt::format(
@@ -58,9 +93,21 @@ GrpcServer::~GrpcServer() {
 }
 
 bool GrpcServer::Stop(std::chrono::system_clock::time_point deadline) {
-  server_->Shutdown(deadline);
-  const bool finished = std::chrono::system_clock::now() < deadline;
-  server_->Wait();
+  // The library's own deadline would be spent on idle clients that do not hang up, and it does not
+  // say whether a call was cut.
+  std::atomic<bool> is_down{false};
+  std::jthread shutdown([&] {
+    server_->Shutdown();
+    is_down.store(true);
+  });
+  while (calls_.load() > 0 && std::chrono::system_clock::now() < deadline) {
+    std::this_thread::sleep_for(kStopPoll);
+  }
+  const bool finished = calls_.load() == 0;
+  while (!is_down.load()) {
+    grpc_server_cancel_all_calls(server_->c_server());
+    std::this_thread::sleep_for(kStopPoll);
+  }
   return finished;
 }
 

@@ -7,6 +7,8 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
+#include <cstdint>
 #include <expected>
 #include <memory>
 #include <string>
@@ -26,12 +28,15 @@ class GrpcServer {
   int port() const { return port_; }
 
   // Refuses new calls at once and gives those in flight until the deadline; then they are cut.
-  // Returns when none is left: true when all of them finished by themselves.
+  // Returns when none is left: true when all of them finished by themselves. Clients that are only
+  // connected are hung up on; they are neither waited for nor counted.
   bool Stop(std::chrono::system_clock::time_point deadline);
 
  private:
   GrpcServer() = default;
 
+  // Calls that have begun and are not over, sending their answer included. Outlives server_.
+  std::atomic<int64_t> calls_{0};
   std::unique_ptr<grpc::Server> server_;
   int port_ = 0;
 };
