@@ -1,0 +1,134 @@
+// Signals and small limits: how the process begins and ends.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/e2e/process/daemon_process.h"
+#include "tests/e2e/wire/blocks.h"
+#include "tests/e2e/wire/reader.h"
+#include "tests/e2e/wire/wire_client.h"
+#include "tests/server/http/raw_client.h"
+
+namespace dovetail::e2e {
+namespace {
+
+constexpr std::chrono::seconds kLong{60};
+
+// Whether the process blocks SIGTERM in its main thread, which it does before anything else.
+bool BlocksSigterm(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (!line.starts_with("SigBlk:")) continue;
+    return std::stoull(line.substr(7), nullptr, 16) >> (SIGTERM - 1) & 1;
+  }
+  return false;
+}
+
+TEST(LifeTest, EndsOnSigtermAndOnSigint) {
+  for (const int number : {SIGTERM, SIGINT}) {
+    auto daemon = DaemonProcess::Start();
+    ASSERT_TRUE(daemon);
+    daemon->process().Signal(number);
+    EXPECT_EQ(daemon->process().Wait(kLong), 0) << daemon->Log();
+    EXPECT_NE(daemon->Log().find(number == SIGTERM ? "stopping on TERM" : "stopping on INT"),
+              std::string::npos);
+    EXPECT_NE(daemon->Log().find("stopped"), std::string::npos);
+  }
+}
+
+TEST(LifeTest, ASecondSignalHurries) {
+  for (const int second : {SIGTERM, SIGINT}) {
+    auto daemon = DaemonProcess::Start({"stop_deadline_ms=3600000", "memory_store.capacity=64M"});
+    ASSERT_TRUE(daemon);
+    WireClient client(daemon->grpc_port());
+    ASSERT_EQ(client.Register({"app", 0}, 1), wire::SUCCESS);
+    daemon->process().Signal(SIGTERM);
+    ASSERT_TRUE(daemon->WaitMetric("dovetail_ready", 0));
+    EXPECT_FALSE(daemon->process().Wait(std::chrono::milliseconds(300)))
+        << "an application is alive, and there is an hour";
+    daemon->process().Signal(second);
+    EXPECT_EQ(daemon->process().Wait(kLong), 0) << daemon->Log();
+  }
+}
+
+TEST(LifeTest, SigtermRightAfterTheStart) {
+  for (int round = 0; round < 10; ++round) {
+    DaemonProcess daemon({});
+    // From here on it takes the signal in order, however little of it is up.
+    while (daemon.process().Running() && !BlocksSigterm(daemon.process().pid())) usleep(200);
+    usleep(static_cast<useconds_t>(round * 700));
+    EXPECT_EQ(daemon.Stop(), 0) << daemon.Log();
+  }
+}
+
+TEST(LifeTest, ManySignals) {
+  auto daemon = DaemonProcess::Start();
+  ASSERT_TRUE(daemon);
+  for (int i = 0; i < 100; ++i) daemon->process().Signal(i % 2 == 0 ? SIGTERM : SIGINT);
+  EXPECT_EQ(daemon->process().Wait(kLong), 0) << daemon->Log();
+}
+
+// Every client that breaks off makes a SIGPIPE somewhere.
+TEST(LifeTest, SigpipeIsNothing) {
+  auto daemon = DaemonProcess::Start();
+  ASSERT_TRUE(daemon);
+  daemon->process().Signal(SIGPIPE);
+  EXPECT_EQ(daemon->Get("/healthz").status, 200);
+  EXPECT_EQ(daemon->Stop(), 0);
+}
+
+// Works with few descriptors, or says why not; never half.
+TEST(LifeTest, FewFileDescriptors) {
+  int refused = 0;
+  for (const unsigned long nofile : {8, 12, 16, 20, 24, 28, 32, 48, 64}) {
+    DaemonProcess daemon({"memory_store.capacity=64M"}, {.nofile = nofile, .environment = {}});
+    if (daemon.WaitReady()) {
+      WireClient client(daemon.grpc_port());
+      const Target target{"app", 0};
+      EXPECT_EQ(client.Register(target, 1), wire::SUCCESS) << nofile;
+      EXPECT_EQ(client.Store(target, {MakeBlocks(0, 0, 5, 1000)}), wire::SUCCESS) << nofile;
+      EXPECT_EQ(ReadPages(client, {.target = target, .filter = {}}).blocks.size(), 5u) << nofile;
+      EXPECT_EQ(client.UnregisterApp(target.app), wire::SUCCESS);
+      EXPECT_EQ(daemon.Stop(), 0) << nofile << "\n" << daemon.Log();
+    } else {
+      ++refused;
+      EXPECT_LT(nofile, 64ul) << "64 are enough\n" << daemon.Log();
+      EXPECT_EQ(daemon.process().Wait(kLong), 4) << nofile << "\n" << daemon.Log();
+      EXPECT_NE(daemon.Log().find("start refused"), std::string::npos) << daemon.Log();
+      EXPECT_NE(daemon.Log().find("Too many open files"), std::string::npos)
+          << nofile << ": the reason must be said\n"
+          << daemon.Log();
+    }
+  }
+  EXPECT_GT(refused, 0);
+}
+
+// More connections than descriptors: those that are in work on, and later ones find room again.
+TEST(LifeTest, MoreConnectionsThanFileDescriptors) {
+  DaemonProcess daemon({"memory_store.capacity=64M"}, {.nofile = 64, .environment = {}});
+  ASSERT_TRUE(daemon.WaitReady()) << daemon.Log();
+  WireClient client(daemon.grpc_port());
+  const Target target{"app", 0};
+  ASSERT_EQ(client.Register(target, 1), wire::SUCCESS);
+  {
+    std::vector<std::unique_ptr<server::RawClient>> crowd;
+    for (int i = 0; i < 100; ++i) {
+      crowd.push_back(std::make_unique<server::RawClient>(daemon.grpc_port()));
+    }
+    EXPECT_EQ(client.Store(target, {MakeBlocks(0, 0, 5, 1000)}), wire::SUCCESS);
+    EXPECT_EQ(ReadPages(client, {.target = target, .filter = {}}).blocks.size(), 5u);
+  }
+  EXPECT_TRUE(daemon.WaitMetric("dovetail_apps", 1));
+  WireClient later(daemon.grpc_port());
+  EXPECT_EQ(later.UnregisterApp(target.app), wire::SUCCESS);
+  EXPECT_EQ(daemon.Stop(), 0) << daemon.Log();
+}
+
+}  // namespace
+}  // namespace dovetail::e2e
