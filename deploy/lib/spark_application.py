@@ -83,11 +83,15 @@ class SparkApplication:
             env=environment,
             start_new_session=True,
         )
+        # A job was started whose result was not taken yet: no other may follow.
+        self.pending = False
         self._buffer = b""
         self._ended = False
 
     def start(self, job: str, **arguments) -> None:
         """Begins a job; its result comes from result()."""
+        assert not self.pending
+        self.pending = True
         try:
             self.process.stdin.write(
                 (json.dumps({"job": job, "arguments": arguments}) + "\n").encode()
@@ -117,6 +121,7 @@ class SparkApplication:
             if watch:
                 watch()
         line, self._buffer = self._buffer.split(b"\n", 1)
+        self.pending = False
         answer = json.loads(line)
         if "error" in answer:
             raise SparkError(answer["error"])

@@ -8,11 +8,14 @@ of input stops the session.
 import importlib.util
 import json
 import os
+import re
 import sys
 import traceback
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+FRAME = re.compile(r"\s+(at .*\(.*\)|\.\.\. \d+ more)$")
 
 
 def load(path: str):
@@ -27,7 +30,9 @@ def answer_to(spark, jobs, line: str) -> dict:
         request = json.loads(line)
         return {"result": getattr(jobs, request["job"])(spark, **request["arguments"])}
     except Exception:  # whatever a job throws is its result
-        return {"error": traceback.format_exc(limit=-3)[-4000:]}
+        # What went wrong and what caused it, without the Java frames: Spark's log has them.
+        lines = traceback.format_exc(limit=-2).splitlines()
+        return {"error": "\n".join(line[:400] for line in lines if not FRAME.match(line))[:4000]}
 
 
 def main() -> None:

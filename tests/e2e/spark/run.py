@@ -48,6 +48,7 @@ class Harness:
         self.applications = {}
         self.daemon = None
         self.expected = {}
+        self.killed = []
         self.selected = [
             job for job in jobs(options.scale) if re.search(options.jobs, f"spark.{job.name}")
         ]
@@ -146,6 +147,8 @@ class Harness:
     def check_idle(self) -> str:
         """Each application ends with data in the daemon: taking leave has to free it. (Released
         clients that have no shuffle left when they end do not take leave at all.)"""
+        require(not self.killed, f"killed after a failed test, so nothing to judge: {self.killed}")
+        require(self.daemon.running(), "the daemon has ended before")
         for name, application in self.applications.items():
             if name != "plain":
                 application.run("hold_shuffle", self.options.timeout, rows=1000)
@@ -174,7 +177,14 @@ class Harness:
             outcome = Outcome(name, time.monotonic() - started, str(error) or repr(error))
             self.log(f"   FAILED {name} ({outcome.seconds:.1f} s)\n{outcome.error}")
             self.show_logs(log_start)
+            self.drop_stuck_applications()
         self.outcomes.append(outcome)
+
+    def drop_stuck_applications(self) -> None:
+        """An application that still has a job of a failed test must not answer the next test."""
+        for name in [name for name, each in self.applications.items() if each.pending]:
+            self.applications.pop(name).kill()
+            self.killed.append(name)
 
     def show_logs(self, log_start: int) -> None:
         if self.daemon:
