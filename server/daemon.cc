@@ -106,7 +106,7 @@ std::expected<void, std::string> Daemon::Parts::StartHttp() {
   });
   const Status started =
       http.Start({.bind_address = config.server.bind_address, .port = config.server.http_port});
-  if (!started) return std::unexpected(http.start_failure());
+  if (!started) return std::unexpected(http.start_failure() + "; set http_port or bind_address");
   return {};
 }
 
