@@ -5,15 +5,12 @@
 
 #include <chrono>
 #include <fstream>
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "tests/e2e/process/daemon_process.h"
 #include "tests/e2e/wire/blocks.h"
 #include "tests/e2e/wire/reader.h"
 #include "tests/e2e/wire/wire_client.h"
-#include "tests/server/http/raw_client.h"
 
 namespace dovetail::e2e {
 namespace {
@@ -107,27 +104,6 @@ TEST(LifeTest, FewFileDescriptors) {
     }
   }
   EXPECT_GT(refused, 0);
-}
-
-// More connections than descriptors: those that are in work on, and later ones find room again.
-TEST(LifeTest, MoreConnectionsThanFileDescriptors) {
-  DaemonProcess daemon({"memory_store.capacity=64M"}, {.nofile = 64, .environment = {}});
-  ASSERT_TRUE(daemon.WaitReady()) << daemon.Log();
-  WireClient client(daemon.grpc_port());
-  const Target target{"app", 0};
-  ASSERT_EQ(client.Register(target, 1), wire::SUCCESS);
-  {
-    std::vector<std::unique_ptr<server::RawClient>> crowd;
-    for (int i = 0; i < 100; ++i) {
-      crowd.push_back(std::make_unique<server::RawClient>(daemon.grpc_port()));
-    }
-    EXPECT_EQ(client.Store(target, {MakeBlocks(0, 0, 5, 1000)}), wire::SUCCESS);
-    EXPECT_EQ(ReadPages(client, {.target = target, .filter = {}}).blocks.size(), 5u);
-  }
-  EXPECT_TRUE(daemon.WaitMetric("dovetail_apps", 1));
-  WireClient later(daemon.grpc_port());
-  EXPECT_EQ(later.UnregisterApp(target.app), wire::SUCCESS);
-  EXPECT_EQ(daemon.Stop(), 0) << daemon.Log();
 }
 
 }  // namespace
