@@ -191,9 +191,8 @@ class Harness:
             lines = self.daemon.log_text()[log_start:].splitlines()[-40:]
             self.log(f"-- the daemon's log meanwhile ({self.daemon.log_path})\n" + "\n".join(lines))
         for application in self.applications.values():
-            self.log(
-                f"-- warnings and errors of {application.log_path}\n{application.relevant_log(25)}"
-            )
+            self.log(f"-- warnings and errors of {application.log_path}")
+            self.log(application.relevant_log(25))
 
     def start_daemon(self) -> str:
         settings = {
