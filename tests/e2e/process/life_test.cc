@@ -80,10 +80,18 @@ TEST(LifeTest, SigpipeIsNothing) {
   EXPECT_EQ(daemon->Stop(), 0);
 }
 
+// The sanitizers need descriptors of their own and report nonsense without them.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
 // Works with few descriptors, or says why not; never half.
 TEST(LifeTest, FewFileDescriptors) {
   int refused = 0;
   for (const unsigned long nofile : {8, 12, 16, 20, 24, 28, 32, 48, 64}) {
+    if (kSanitized && nofile < 64) continue;
     DaemonProcess daemon({"memory_store.capacity=64M"}, {.nofile = nofile, .environment = {}});
     if (daemon.WaitReady()) {
       WireClient client(daemon.grpc_port());
@@ -103,7 +111,7 @@ TEST(LifeTest, FewFileDescriptors) {
           << daemon.Log();
     }
   }
-  EXPECT_GT(refused, 0);
+  EXPECT_TRUE(refused > 0 || kSanitized);
 }
 
 }  // namespace
