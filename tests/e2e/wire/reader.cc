@@ -8,7 +8,7 @@
 namespace dovetail::e2e {
 namespace {
 
-constexpr int kPagesMax = 100'000;
+constexpr int kPagesMax = 5'000;
 
 }  // namespace
 
@@ -59,7 +59,10 @@ PagesRead ReadPages(WireClient& client, PageAsk ask, bool trust_is_end) {
     EXPECT_TRUE(page.has_is_end());
     if (page.status() != wire::SUCCESS) return read;
     const std::vector<ReadBlock> blocks = BlocksOf(page, ask.read_bytes);
-    EXPECT_TRUE(blocks.empty() || !ended) << "blocks after is_end";
+    if (!blocks.empty() && ended) {
+      ADD_FAILURE() << "blocks after is_end";
+      return read;
+    }
     read.blocks.insert(read.blocks.end(), blocks.begin(), blocks.end());
     ended = page.is_end().value();
     EXPECT_TRUE(ended || !blocks.empty()) << "an empty page that is not the end";
