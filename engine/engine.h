@@ -55,18 +55,18 @@ using FileRef = std::shared_ptr<File>;
 enum class IoMode : uint8_t { kBuffered, kDirect };
 
 struct AppendRequest {
-  FileRef file;
+  FileRef file = nullptr;
   int64_t offset = 0;  // where the first byte goes; the end of the file as its owner knows it
   // Any number of pieces of any size. Buffered: written as they are, vectored, split at IOV_MAX.
   // Direct: gathered into aligned memory; offset and sum of sizes are then multiples of
   // direct_alignment().
-  SliceChain data;
+  SliceChain data = {};
   IoMode mode = IoMode::kBuffered;
   TimePoint deadline = TimePoint::max();
 };
 
 struct ReadRequest {
-  FileRef file;
+  FileRef file = nullptr;
   int64_t offset = 0;
   int64_t length = 0;  // > 0
   IoMode mode = IoMode::kBuffered;
