@@ -9,7 +9,7 @@ namespace dovetail::engine {
 
 struct PoolOptions {
   // The folder below which every path of the engine lies. It must exist.
-  std::string data_path;
+  std::string data_path = {};
   // Strands for Post; one thread each.
   int shards = 2;
   // Threads for reads and appends together. With two or more, one is always left to the kind that

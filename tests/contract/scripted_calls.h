@@ -1,0 +1,80 @@
+// System calls that do what a test says: be short, fail, or hang until they are released. Every
+// call that nothing is said about is the real one.
+//
+// Threads: any.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+
+#include "engine/system_calls.h"
+
+namespace dovetail::contract {
+
+enum class Kernel : uint8_t {
+  kPreadv,
+  kPwritev,
+  kFallocate,
+  kFtruncate,
+  kOpenBelow,
+  kUnlinkAt,
+  kClose
+};
+inline constexpr int kKernelCalls = 7;
+
+class ScriptedCalls : public engine::SystemCalls {
+ public:
+  // What one call does.
+  struct Act {
+    int os_error = 0;
+    // Of a transfer: it says that so many bytes were done. What it claims to have read is right,
+    // what lies behind is garbage; of what it claims to have written direct, whole pages are there.
+    std::optional<int64_t> short_bytes = {};
+  };
+
+  // The next calls of that kind do these, in order of Next.
+  void Next(Kernel call, Act act);
+  // Skips so many calls first.
+  void After(Kernel call, int calls, Act act);
+  // Every call of that kind, until Heal.
+  void Always(Kernel call, Act act);
+  void Heal();
+  // Every call of that kind waits before it does anything, until Release.
+  void Hang(Kernel call);
+  void Release();
+  // Waits until so many calls of that kind hang.
+  void WaitUntilHung(Kernel call, int calls);
+
+  int64_t count(Kernel call) const;
+  // The offset and length of the last fallocate.
+  int64_t reserve_offset() const;
+  int64_t reserve_length() const;
+
+  int64_t Preadv(int fd, std::span<const iovec> parts, int64_t offset) override;
+  int64_t Pwritev(int fd, std::span<const iovec> parts, int64_t offset) override;
+  int Fallocate(int fd, int64_t offset, int64_t length) override;
+  int Ftruncate(int fd, int64_t size) override;
+  int OpenBelow(int folder, const char* path, int flags, int mode) override;
+  int UnlinkAt(int folder, const char* name, int flags) override;
+  int Close(int fd) override;
+
+ private:
+  // Counts the call, waits while it hangs, and takes its act.
+  std::optional<Act> Enter(Kernel call);
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by mutex_.
+  std::deque<std::optional<Act>> next_[kKernelCalls];
+  std::optional<Act> always_[kKernelCalls];
+  bool hang_[kKernelCalls] = {};
+  int hung_[kKernelCalls] = {};
+  int64_t count_[kKernelCalls] = {};
+  int64_t reserve_offset_ = 0;
+  int64_t reserve_length_ = 0;
+};
+
+}  // namespace dovetail::contract
