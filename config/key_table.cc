@@ -22,8 +22,7 @@ constexpr int64_t kCountMax = 1'000'000;
 
 std::optional<std::string> CheckStoreType(const std::string& text) {
   if (text == "MEMORY_LOCALFILE") return std::nullopt;
-  return "only MEMORY_LOCALFILE is served: shuffle data is taken in by memory and kept on local "
-         "disks, and there are no other tiers";
+  return "only MEMORY_LOCALFILE is served, of which this version has the memory tier";
 }
 
 std::optional<std::string> CheckBindAddress(const std::string& text) {
@@ -60,7 +59,7 @@ std::optional<std::string> CheckLogLevel(const std::string& text) {
 constexpr auto kKeys = std::to_array<Key>({
     {.section = "",
      .name = "store_type",
-     .meaning = "Tiers that hold shuffle data: memory first, then local disks.",
+     .meaning = "Tiers that hold shuffle data. This version has the first of them only, memory.",
      .field = [](Config& c) -> auto& { return c.server.store_type; },
      .expected = "MEMORY_LOCALFILE",
      .check = CheckStoreType},
@@ -201,9 +200,7 @@ constexpr auto kKeys = std::to_array<Key>({
 
     {.section = "localfile_store",
      .name = "data_paths",
-     .meaning =
-         "Directories for shuffle data, one for each disk. May be empty while all data stays "
-         "in memory.",
+     .meaning = "Directories for shuffle data, one for each disk. No effect in this version.",
      .field = [](Config& c) -> auto& { return c.store.local_file.data_paths; },
      .expected = "an array of absolute paths",
      .check = CheckDataPath},

@@ -17,6 +17,7 @@
 #include "server/call_metrics.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/coordinator_grpc.h"
+#include "server/file_limit.h"
 #include "server/free_port.h"
 #include "server/grpc/grpc_server.h"
 #include "server/grpc/shuffle_grpc.h"
@@ -129,6 +130,7 @@ int Daemon::grpc_port() const { return parts_->grpc->port(); }
 int Daemon::http_port() const { return parts_->http.port(); }
 
 std::expected<std::unique_ptr<Daemon>, std::string> Daemon::Start(const config::Config& config) {
+  if (auto limit = RaiseFileLimit(); !limit) return std::unexpected(limit.error());
   config::Config resolved = config;
   if (resolved.server.grpc_port == 0) {
     // Clients are told the port before it is open, so it is chosen first.
@@ -173,7 +175,9 @@ int Daemon::Stop(const std::function<bool()>& hurry) {
   parts.service.BeginStop();
   parts.coordinator.Remove(parts.server_id);
   parts.store.CloseAdmission();
-  while (parts.store.stats().apps.load() > 0 && steady_clock::now() < deadline && !hurry()) {
+  // Without a shuffle there is nothing to read: an application that only forgot to say goodbye is
+  // not waited for.
+  while (parts.store.stats().shuffles.load() > 0 && steady_clock::now() < deadline && !hurry()) {
     std::this_thread::sleep_for(kStopPoll);
   }
   parts.store.Close();

@@ -1,8 +1,11 @@
 #include "server/grpc/grpc_server.h"
 
 #include <fmt/format.h>
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/grpc.h>
+#include <grpc/support/log.h>
 #include <grpcpp/support/server_interceptor.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
@@ -69,6 +72,11 @@ void Configure(const ServerOptions& options, grpc::ServerBuilder& builder) {
 
 std::expected<std::unique_ptr<GrpcServer>, std::string> GrpcServer::Start(
     const ServerOptions& options, const std::vector<grpc::Service*>& services) {
+  // A client that sends text that is not UTF-8 is answered, and may not fill our log. What gRPC
+  // itself has to say of a port that it cannot have is said by the error below.
+  google::protobuf::SetLogHandler(nullptr);
+  gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
+  gpr_set_log_function([](gpr_log_func_args* args) { spdlog::debug("gRPC: {}", args->message); });
   grpc::ServerBuilder builder;
   Configure(options, builder);
   const std::string address = Address(options.bind_address, options.grpc_port);
