@@ -1,6 +1,5 @@
 // dovetaild: one process, a shuffle server with its own coordinator. Exit codes:
 // docs/configuration.md.
-#include <google/protobuf/stubs/logging.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
@@ -28,8 +27,6 @@ sigset_t BlockStopSignals() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A client that sends text that is not UTF-8 is answered, and may not fill our log.
-  google::protobuf::SetLogHandler(nullptr);
   auto loaded = dovetail::server::ParseCommandLine(argc, argv);
   if (!loaded) return loaded.error();
   dovetail::InitLog(loaded->config.server.log.log_level);
