@@ -77,6 +77,8 @@ std::expected<std::unique_ptr<GrpcServer>, std::string> GrpcServer::Start(
   google::protobuf::SetLogHandler(nullptr);
   gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
   gpr_set_log_function([](gpr_log_func_args* args) { spdlog::debug("gRPC: {}", args->message); });
+  // Never undone: the library's own end waits up to 10 s for a poller when an answer had stalled.
+  grpc_init();
   grpc::ServerBuilder builder;
   Configure(options, builder);
   const std::string address = Address(options.bind_address, options.grpc_port);
