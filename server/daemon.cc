@@ -82,8 +82,7 @@ void Daemon::Parts::RegisterItself() {
                    .grpc_port = static_cast<int32_t>(config.server.grpc_port)};
   report.used_memory_bytes = figures.used_bytes;
   report.promised_memory_bytes = figures.promised_bytes;
-  report.available_memory_bytes =
-      store.budget().capacity_bytes() - figures.used_bytes - figures.promised_bytes;
+  report.available_memory_bytes = store.budget().capacity_bytes() - figures.total_bytes();
   report.tags = {"ss_v5", "GRPC"};
   report.tags.insert(report.tags.end(), config.server.tags.begin(), config.server.tags.end());
   const Outcome outcome = coordinator.Heartbeat(std::move(report));

@@ -142,15 +142,16 @@ Outcome ShuffleService::Report(const ShuffleKey& key,
   return Of(store_.Report(key.app, key.shuffle, reports));
 }
 
-Reply<std::string> ShuffleService::GetResult(const ResultCall& call) {
+void ShuffleService::GetResult(ResultCall call, ResultDone done) {
   Outcome outcome = CheckKey(call.key);
   if (outcome.ok()) outcome = CheckPartitions(call.partitions);
   if (outcome.ok()) outcome = CheckLayout(call.layout);
-  if (!outcome.ok()) return {std::move(outcome), {}};
-  Result<std::string> bitmap =
-      store_.ReportedBlocks(call.key.app, call.key.shuffle, call.partitions);
-  if (!bitmap) return {ToOutcome(bitmap.error()), {}};
-  return {{}, std::move(*bitmap)};
+  if (!outcome.ok()) return done({std::move(outcome), {}});
+  store_.ReadReports(call.key.app, call.key.shuffle, std::move(call.partitions),
+                     [done = std::move(done)](Result<storage::ReportsAnswer> answer) mutable {
+                       if (!answer) return done({ToOutcome(answer.error()), {}});
+                       done({{}, std::move(*answer)});
+                     });
 }
 
 void ShuffleService::ReadMemory(MemoryReadCall call, MemoryDone done) {

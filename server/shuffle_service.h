@@ -74,6 +74,7 @@ struct LocalReadCall {
 class ShuffleService {
  public:
   using RequireDone = std::move_only_function<void(Reply<int64_t>)>;
+  using ResultDone = std::move_only_function<void(Reply<storage::ReportsAnswer>)>;
   using MemoryDone = std::move_only_function<void(Reply<storage::MemoryAnswer>)>;
 
   explicit ShuffleService(storage::ShuffleStore& store) : store_(store) {}
@@ -89,8 +90,7 @@ class ShuffleService {
   Outcome Store(storage::SendAdmission admission, const storage::IncomingBatch& batch);
 
   Outcome Report(const ShuffleKey& key, std::vector<storage::PartitionReport> reports);
-  // The value is the serialized bitmap.
-  Reply<std::string> GetResult(const ResultCall& call);
+  void GetResult(ResultCall call, ResultDone done);
 
   void ReadMemory(MemoryReadCall call, MemoryDone done);
   Outcome ReadLocalIndex(const ShuffleKey& key, int32_t partition);

@@ -36,6 +36,8 @@ void AddGauges(Adder& add) {
             [](const ShuffleStore& s) { return s.budget().figures().used_bytes; });
   add.Gauge("dovetail_memory_promised_bytes", "Bytes of tickets that were not used yet",
             [](const ShuffleStore& s) { return s.budget().figures().promised_bytes; });
+  add.Gauge("dovetail_memory_metadata_bytes", "Bytes of partitions for being there",
+            [](const ShuffleStore& s) { return s.budget().figures().metadata_bytes; });
   add.Gauge("dovetail_tickets", "Tickets that were not used yet",
             [](const ShuffleStore& s) { return s.stats().tickets.load(); });
   add.Gauge("dovetail_require_waiting", "Calls of requireBuffer that wait for room",

@@ -5,14 +5,15 @@
 namespace dovetail::storage {
 
 MemoryBudget::~MemoryBudget() {
-  DOVETAIL_CHECK(figures_.promised_bytes == 0 && figures_.used_bytes == 0);
+  DOVETAIL_CHECK(figures_.promised_bytes == 0 && figures_.used_bytes == 0 &&
+                 figures_.metadata_bytes == 0);
 }
 
 bool MemoryBudget::TryPromise(int64_t bytes) {
   DOVETAIL_CHECK(bytes > 0);
   std::lock_guard lock(mutex_);
   // Ordered so that no sum of hostile sizes can overflow.
-  if (bytes > capacity_bytes_ - figures_.promised_bytes - figures_.used_bytes) return false;
+  if (bytes > capacity_bytes_ - figures_.total_bytes()) return false;
   figures_.promised_bytes += bytes;
   return true;
 }
@@ -42,6 +43,21 @@ void MemoryBudget::Free(int64_t used_bytes) {
     std::lock_guard lock(mutex_);
     DOVETAIL_CHECK(used_bytes >= 0 && used_bytes <= figures_.used_bytes);
     figures_.used_bytes -= used_bytes;
+  }
+  Changed();
+}
+
+void MemoryBudget::AddMetadata(int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  DOVETAIL_CHECK(bytes >= 0);
+  figures_.metadata_bytes += bytes;
+}
+
+void MemoryBudget::FreeMetadata(int64_t bytes) {
+  {
+    std::lock_guard lock(mutex_);
+    DOVETAIL_CHECK(bytes >= 0 && bytes <= figures_.metadata_bytes);
+    figures_.metadata_bytes -= bytes;
   }
   Changed();
 }

@@ -1,4 +1,5 @@
-// The bytes that block data may take: capacity = promised (tickets) + used (stored blocks) + free.
+// The bytes that block data may take: capacity = promised (tickets) + used (stored blocks) +
+// metadata (partitions that exist) + free.
 //
 // A ticket promises length + 32 a block (the client's figure), a stored block uses length + 64
 // (what it costs us), so redeeming may take `used` over the capacity by 32 bytes a block of
@@ -21,6 +22,10 @@ inline constexpr int64_t kBlockOverheadBytes = 64;
 // What the client adds per block when it computes requireSize (docs/protocol.md, "Tickets").
 inline constexpr int64_t kTicketOverheadBytes = 32;
 
+// What a partition costs for being there: its object, its first chunk's rounding, its place in the
+// shuffle's table.
+inline constexpr int64_t kPartitionOverheadBytes = 768;
+
 class MemoryBudget {
  public:
   explicit MemoryBudget(int64_t capacity_bytes) : capacity_bytes_(capacity_bytes) {}
@@ -34,11 +39,17 @@ class MemoryBudget {
   // Turns a whole ticket into use: the rest of a ticket that was not filled is free again.
   void Redeem(int64_t promised_bytes, int64_t used_bytes);
   void Free(int64_t used_bytes);
+  // Counted, never refused: the partitions of accepted sends and reports.
+  void AddMetadata(int64_t bytes);
+  void FreeMetadata(int64_t bytes);
 
   int64_t capacity_bytes() const { return capacity_bytes_; }
   struct Figures {
     int64_t promised_bytes = 0;
     int64_t used_bytes = 0;
+    int64_t metadata_bytes = 0;
+
+    int64_t total_bytes() const { return promised_bytes + used_bytes + metadata_bytes; }
   };
   Figures figures() const;
 

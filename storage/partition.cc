@@ -82,7 +82,8 @@ Partition::Selection Partition::Select(const PageRequest& request) const {
     const BlockMeta& meta = blocks_[next].meta;
     if (request.filter && !request.filter->Contains(meta.task_attempt_id)) continue;
     if (selection.bytes >= request.bytes_soft_max) return selection;
-    if (meta.length > request.bytes_hard_max - selection.bytes) return selection;
+    if (selection.blocks.size() >= kPageBlocksMax) return selection;
+    if (meta.length + kSegmentBytes > request.bytes_hard_max - selection.cost()) return selection;
     selection.blocks.push_back(static_cast<uint32_t>(next));
     selection.bytes += meta.length;
   }
@@ -92,7 +93,7 @@ Partition::Selection Partition::Select(const PageRequest& request) const {
 
 int64_t Partition::PageBytes(const PageRequest& request) const {
   std::lock_guard lock(blocks_mutex_);
-  return Select(request).bytes;
+  return Select(request).cost();
 }
 
 MemoryPage Partition::ReadPage(const PageRequest& request) const {
@@ -106,6 +107,7 @@ MemoryPage Partition::ReadPage(const PageRequest& request) const {
     AppendSlices(blocks_[i], page);
   }
   DOVETAIL_CHECK(page.data_bytes == selection.bytes);
+  CopyWhatPinsTooMuch(page);
   return page;
 }
 
@@ -130,6 +132,47 @@ void Partition::AppendSlices(const StoredBlock& block, MemoryPage& page) const {
     ++chunk;
     offset = 0;
   }
+}
+
+// A slice keeps its whole chunk alive, also when the shuffle is gone: few blocks out of many chunks
+// would hold memory that nobody counts. Such a page is copied together; what any page holds is then
+// at most twice what it was granted.
+void Partition::CopyWhatPinsTooMuch(MemoryPage& page) const {
+  int64_t pinned = 0;
+  const void* last = nullptr;
+  for (const Slice& slice : page.data) {
+    if (slice.owner.get() == last) continue;
+    last = slice.owner.get();
+    pinned += static_cast<int64_t>(static_cast<const ArenaBuffer*>(last)->size());
+  }
+  if (pinned <= 2 * page.data_bytes) return;
+  SliceChain compact;
+  int64_t left = page.data_bytes;
+  std::shared_ptr<ArenaBuffer> buffer;
+  size_t used = 0;
+  for (const Slice& slice : page.data) {
+    ConstBytes bytes = slice.bytes;
+    while (!bytes.empty()) {
+      if (!buffer || used == buffer->size()) {
+        const auto size = std::min<int64_t>(left, Arena::kCellBytesMax);
+        buffer = std::make_shared<ArenaBuffer>(arena_, static_cast<size_t>(size));
+        compact.push_back({buffer, ConstBytes(buffer->data(), 0)});
+        used = 0;
+      }
+      const size_t part = std::min(bytes.size(), buffer->size() - used);
+      std::memcpy(buffer->data() + used, bytes.data(), part);
+      used += part;
+      left -= static_cast<int64_t>(part);
+      compact.back().bytes = ConstBytes(buffer->data(), used);
+      bytes = bytes.subspan(part);
+    }
+  }
+  page.data = std::move(compact);
+}
+
+int64_t Partition::report_bytes() const {
+  std::lock_guard lock(reports_mutex_);
+  return report_bytes_;
 }
 
 int64_t Partition::Report(std::span<const int64_t> block_ids) {

@@ -31,6 +31,11 @@ namespace dovetail::storage {
 
 class Partition {
  public:
+  // What a block costs in an answer beside its data, and the most blocks of one answer: tiny blocks
+  // must not make it many times larger than the client asked for.
+  static constexpr int64_t kSegmentBytes = 64;
+  static constexpr size_t kPageBlocksMax = 1 << 16;
+
   explicit Partition(Arena& arena) : arena_(arena) {}
   Partition(const Partition&) = delete;
   Partition& operator=(const Partition&) = delete;
@@ -47,16 +52,18 @@ class Partition {
   struct PageRequest {
     int64_t last_block_id = -1;  // -1, or an id that is not (any more) here: from the first block
     int64_t bytes_soft_max = 0;  // the page ends with the block that reaches this
-    int64_t bytes_hard_max = INT64_MAX;  // and before the block that would pass this
+    int64_t bytes_hard_max = INT64_MAX;  // and before the block that would make it cost more
     const TaskFilter* filter = nullptr;  // only blocks of these tasks
   };
-  // Data bytes of the page that ReadPage would give now; takes no references.
+  // What the page that ReadPage would give now costs: its data, and kSegmentBytes a block. Takes no
+  // references.
   int64_t PageBytes(const PageRequest& request) const;
   MemoryPage ReadPage(const PageRequest& request) const;
 
   // Adds reported ids; returns by how many bytes the memory they take changed.
   int64_t Report(std::span<const int64_t> block_ids);
   void CollectReports(BlockBitmap& into) const;
+  int64_t report_bytes() const;
 
   struct Cleared {
     int64_t blocks = 0;
@@ -74,14 +81,17 @@ class Partition {
   };
   struct Selection {
     std::vector<uint32_t> blocks;
-    int64_t bytes = 0;
+    int64_t bytes = 0;  // data only
     bool is_end = false;
+
+    int64_t cost() const { return bytes + static_cast<int64_t>(blocks.size()) * kSegmentBytes; }
   };
 
   Selection Select(const PageRequest& request) const;
   void CopyIn(std::span<const ConstBytes> pieces, int64_t bytes_to_come);
   void AddChunk(int64_t bytes_to_come);
   void AppendSlices(const StoredBlock& block, MemoryPage& page) const;
+  void CopyWhatPinsTooMuch(MemoryPage& page) const;
 
   Arena& arena_;
 

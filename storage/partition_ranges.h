@@ -27,6 +27,8 @@ class PartitionRanges {
   // kInvalid for start < 0 or end < start, kBusy past kRangesMax; nothing is added then.
   Status Add(std::span<const PartitionRange> ranges);
   bool Contains(int32_t partition) const;
+  // Separate ranges after merging.
+  int64_t size() const { return static_cast<int64_t>(end_by_start_.size()); }
 
  private:
   void AddOne(PartitionRange range);

@@ -16,7 +16,11 @@ Shuffle::~Shuffle() { DOVETAIL_CHECK(gate_.closed()); }
 
 Status Shuffle::AddRanges(std::span<const PartitionRange> ranges) {
   std::unique_lock lock(mutex_);
-  return ranges_.Add(ranges);
+  if (purged_) return Fail(ErrorCode::kNotFound, "shuffle");
+  const int64_t before = ranges_.size();
+  const Status added = ranges_.Add(ranges);
+  shared_.stats.ranges.fetch_add(ranges_.size() - before);
+  return added;
 }
 
 bool Shuffle::Registered(int32_t partition) const {
@@ -36,6 +40,7 @@ Partition& Shuffle::At(int32_t partition) {
   if (!slot) {
     slot = std::make_unique<Partition>(shared_.arena);
     shared_.stats.partitions.fetch_add(1);
+    shared_.budget.AddMetadata(kPartitionOverheadBytes);
   }
   return *slot;
 }
@@ -54,9 +59,12 @@ void Shuffle::Purge() {
   // The objects stay until the last reader lets go of the shuffle; only what they hold goes now.
   std::vector<Partition*> partitions;
   {
-    std::shared_lock lock(mutex_);
+    std::unique_lock lock(mutex_);
+    purged_ = true;
     partitions.reserve(partitions_.size());
     for (const auto& entry : partitions_) partitions.push_back(entry.second.get());
+    shared_.stats.ranges.fetch_sub(ranges_.size());
+    ranges_ = PartitionRanges();
   }
   int64_t bytes = 0;
   for (Partition* partition : partitions) {
@@ -64,7 +72,9 @@ void Shuffle::Purge() {
     bytes += cleared.bytes + cleared.blocks * kBlockOverheadBytes;
     shared_.stats.report_bytes.fetch_sub(cleared.report_bytes);
   }
-  shared_.stats.partitions.fetch_sub(static_cast<int64_t>(partitions.size()));
+  const auto count = static_cast<int64_t>(partitions.size());
+  shared_.stats.partitions.fetch_sub(count);
+  shared_.budget.FreeMetadata(count * kPartitionOverheadBytes);
   if (bytes > 0) shared_.budget.Free(bytes);
 }
 

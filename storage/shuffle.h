@@ -65,6 +65,7 @@ class Shuffle {
   TicketTable tickets_;
 
   mutable std::shared_mutex mutex_;
+  bool purged_ = false;                                                 // guarded by mutex_
   PartitionRanges ranges_;                                              // guarded by mutex_
   std::unordered_map<int32_t, std::unique_ptr<Partition>> partitions_;  // guarded by mutex_
 };

@@ -1,10 +1,19 @@
 #include "storage/shuffle_store.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/base/check.h"
 
 namespace dovetail::storage {
+namespace {
+
+// Separate partition ranges of all shuffles: some 64 bytes each.
+constexpr int64_t kRangesMax = 4 << 20;
+// Reported ids taken in between two looks at the limit on them.
+constexpr size_t kReportStep = 4096;
+
+}  // namespace
 
 SendAdmission::SendAdmission(SendAdmission&& other) noexcept
     : shuffle_(std::move(other.shuffle_)),
@@ -46,6 +55,9 @@ Status ShuffleStore::Register(std::string_view app, int32_t shuffle,
                               std::span<const PartitionRange> ranges, Properties properties) {
   PartitionRanges checked;  // before any life begins: a bad range must change nothing
   if (Status status = checked.Add(ranges); !status) return status;
+  if (stats_.ranges.load() + checked.size() > kRangesMax) {
+    return Fail(ErrorCode::kBusy, "partition ranges of all shuffles");
+  }
   Result<std::shared_ptr<Shuffle>> life = registry_.Register(app, shuffle, std::move(properties));
   if (!life) return std::unexpected(life.error());
   return (*life)->AddRanges(ranges);
@@ -160,33 +172,66 @@ Status ShuffleStore::Report(std::string_view app, int32_t shuffle,
   for (const PartitionReport& report : reports) {
     if (!life.Registered(report.partition)) return Fail(ErrorCode::kNotFound, "partition");
   }
-  if (stats_.report_bytes.load() >= options_.memory.report_bytes_max) {
-    return Fail(ErrorCode::kBusy, "reported block ids");
-  }
   if (!life.gate().Enter()) return Fail(ErrorCode::kNotFound, "shuffle");
+  Status taken;
   for (const PartitionReport& report : reports) {
-    if (report.block_ids.empty()) continue;
-    stats_.report_bytes.fetch_add(life.At(report.partition).Report(report.block_ids));
+    taken = TakeReport(life, report);
+    if (!taken) break;
   }
   const bool ended = life.gate().closed();
   LeaveGate(found->shuffle);
   if (ended) return Fail(ErrorCode::kNotFound, "shuffle");
+  return taken;
+}
+
+// In steps, because only afterwards it is known what ids cost. A report that the limit cuts short
+// has added some of its ids: a result may have more than was acknowledged, never less.
+Status ShuffleStore::TakeReport(Shuffle& life, const PartitionReport& report) {
+  std::span<const int64_t> left = report.block_ids;
+  while (!left.empty()) {
+    if (stats_.report_bytes.load() >= options_.memory.report_bytes_max) {
+      return Fail(ErrorCode::kBusy, "reported block ids");
+    }
+    const size_t step = std::min(left.size(), kReportStep);
+    stats_.report_bytes.fetch_add(life.At(report.partition).Report(left.first(step)));
+    left = left.subspan(step);
+  }
   return {};
 }
 
-Result<std::string> ShuffleStore::ReportedBlocks(std::string_view app, int32_t shuffle,
-                                                 std::span<const int32_t> partitions) {
+void ShuffleStore::ReadReports(std::string_view app, int32_t shuffle,
+                               std::vector<int32_t> partitions, ReportsDone done) {
   Result<AppRegistry::Found> found = registry_.Find(app, shuffle);
-  if (!found) return std::unexpected(found.error());
-  Shuffle& life = *found->shuffle;
-  if (!life.Registered(partitions)) return Fail(ErrorCode::kNotFound, "partition");
-  BlockBitmap all;
+  if (!found) return done(std::unexpected(found.error()));
+  if (!found->shuffle->Registered(partitions)) return done(Fail(ErrorCode::kNotFound, "partition"));
+  // One look at each, however often it is named.
+  std::ranges::sort(partitions);
+  partitions.erase(std::ranges::unique(partitions).begin(), partitions.end());
+  int64_t bytes = 0;
   for (int32_t partition : partitions) {
-    if (const Partition* there = life.Find(partition)) there->CollectReports(all);
+    if (const Partition* there = found->shuffle->Find(partition)) bytes += there->report_bytes();
   }
-  // A purge that began meanwhile may have emptied some of them.
-  if (life.gate().closed()) return Fail(ErrorCode::kNotFound, "shuffle");
-  return all.Serialize();
+  if (found->shuffle->gate().closed()) return done(Fail(ErrorCode::kNotFound, "shuffle"));
+  if (bytes == 0) return done(ReportsAnswer{});
+  // What ids take in memory is more than what they take in an answer.
+  read_budget_.Acquire(bytes,
+                       [this, life = std::move(found->shuffle), partitions = std::move(partitions),
+                        done = std::move(done)](Result<std::shared_ptr<ReadGrant>> grant) mutable {
+                         if (!grant) {
+                           if (grant.error().code == ErrorCode::kNoBuffer)
+                             stats_.read_no_buffer_total.fetch_add(1);
+                           return done(std::unexpected(grant.error()));
+                         }
+                         BlockBitmap all;
+                         for (int32_t partition : partitions) {
+                           if (const Partition* there = life->Find(partition))
+                             there->CollectReports(all);
+                         }
+                         // A purge that began meanwhile may have emptied some of them.
+                         if (life->gate().closed())
+                           return done(Fail(ErrorCode::kNotFound, "shuffle"));
+                         done(ReportsAnswer{all.Serialize(), std::move(*grant)});
+                       });
 }
 
 Status ShuffleStore::CheckPartition(std::string_view app, int32_t shuffle, int32_t partition) {

@@ -73,9 +73,15 @@ struct MemoryAnswer {
       grant;  // null for an empty page; hold it until the page's data has gone out
 };
 
+struct ReportsAnswer {
+  std::string bitmap;
+  std::shared_ptr<ReadGrant> grant;  // null when empty; hold it until the answer has gone out
+};
+
 class ShuffleStore {
  public:
   using TicketDone = std::move_only_function<void(Result<int64_t>)>;
+  using ReportsDone = std::move_only_function<void(Result<ReportsAnswer>)>;
   using MemoryDone = std::move_only_function<void(Result<MemoryAnswer>)>;
 
   ShuffleStore(const StoreOptions& options, Executor& executor, Ticker& ticker, Clock clock);
@@ -101,8 +107,8 @@ class ShuffleStore {
 
   Status Report(std::string_view app, int32_t shuffle, std::span<const PartitionReport> reports);
   // Java form of the union of the reported ids; 0 bytes when there are none.
-  Result<std::string> ReportedBlocks(std::string_view app, int32_t shuffle,
-                                     std::span<const int32_t> partitions);
+  void ReadReports(std::string_view app, int32_t shuffle, std::vector<int32_t> partitions,
+                   ReportsDone done);
   // Whether the partition is registered here.
   Status CheckPartition(std::string_view app, int32_t shuffle, int32_t partition);
 
@@ -134,6 +140,7 @@ class ShuffleStore {
   void ReadPage(std::shared_ptr<Shuffle> shuffle, MemoryReadRequest request, MemoryDone done);
   void AnswerRead(const std::shared_ptr<Shuffle>& shuffle, MemoryReadRequest request,
                   std::shared_ptr<ReadGrant> grant, MemoryDone done);
+  Status TakeReport(Shuffle& life, const PartitionReport& report);
   Status CheckBatch(const Shuffle& shuffle, const IncomingBatch& batch, int64_t ticket_bytes) const;
   void StoreBatch(Shuffle& shuffle, const IncomingBatch& batch);
   void End(std::shared_ptr<Shuffle> shuffle);

@@ -16,6 +16,7 @@ struct StoreStats {
   std::atomic<int64_t> partitions{0};
   std::atomic<int64_t> tickets{0};
   std::atomic<int64_t> report_bytes{0};
+  std::atomic<int64_t> ranges{0};
 
   std::atomic<int64_t> registered_apps_total{0};
   std::atomic<int64_t> registered_shuffles_total{0};

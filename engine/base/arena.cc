@@ -85,7 +85,7 @@ Arena::~Arena() {
   }
 }
 
-// Class i covers sizes up to (4 + i % 4) quarters of 1 KiB << (i / 4).
+// Class i covers sizes up to (4 + i % 4) quarters of 256 << (i / 4).
 size_t Arena::ClassBytes(size_t index) {
   const size_t doubling = index / kStepsPerDoubling;
   const size_t quarters = kStepsPerDoubling + index % kStepsPerDoubling;

@@ -2,8 +2,8 @@
 // back to the system. First touch of fresh pages costs more CPU than copying a block into them, so
 // a daemon touches its budget once and recycles it (docs/architecture.md, "Memory").
 //
-// A cell is of one of a few size classes (four to a doubling, 1 KiB to 256 KiB), so rounding wastes
-// at most a quarter. A slab whose cells are all free again can serve any class.
+// A cell is of one of a few size classes (four to a doubling, 256 bytes to 256 KiB), so rounding
+// wastes at most a quarter. A slab whose cells are all free again can serve any class.
 //
 // Threads: any thread may allocate and free; one mutex per class. Lifetime: the arena outlives
 // every cell (checked at its end). Running out of memory of the system is fatal, as everywhere in
@@ -22,7 +22,7 @@ namespace dovetail {
 
 class Arena {
  public:
-  static constexpr size_t kCellBytesMin = 1 << 10;
+  static constexpr size_t kCellBytesMin = 256;
   static constexpr size_t kCellBytesMax = 256 << 10;
   static constexpr size_t kSlabBytes = 2 << 20;
 

@@ -126,23 +126,25 @@ class ShuffleGrpc final : public RawBase {
                                        const wire::GetShuffleResultRequest* request,
                                        wire::GetShuffleResultResponse* response) override {
     Call call(context, metrics_, "getShuffleResult");
-    Reply<std::string> reply = service_.GetResult({.key = {request->appid(), request->shuffleid()},
-                                                   .partitions = {request->partitionid()},
-                                                   .layout = ToLayout(request->blockidlayout())});
-    response->set_serializedbitmap(std::move(reply.value));
-    return call.Answer(response, reply.outcome);
+    ServerUnaryReactor* reactor = call.reactor();
+    service_.GetResult({.key = {request->appid(), request->shuffleid()},
+                        .partitions = {request->partitionid()},
+                        .layout = ToLayout(request->blockidlayout())},
+                       FinishResult(call, response));
+    return reactor;
   }
 
   ServerUnaryReactor* getShuffleResultForMultiPart(
       CallbackServerContext* context, const wire::GetShuffleResultForMultiPartRequest* request,
       wire::GetShuffleResultForMultiPartResponse* response) override {
     Call call(context, metrics_, "getShuffleResultForMultiPart");
-    Reply<std::string> reply = service_.GetResult(
+    ServerUnaryReactor* reactor = call.reactor();
+    service_.GetResult(
         {.key = {request->appid(), request->shuffleid()},
          .partitions = {request->partitions().begin(), request->partitions().end()},
-         .layout = ToLayout(request->blockidlayout())});
-    response->set_serializedbitmap(std::move(reply.value));
-    return call.Answer(response, reply.outcome);
+         .layout = ToLayout(request->blockidlayout())},
+        FinishResult(call, response));
+    return reactor;
   }
 
   ServerUnaryReactor* getMemoryShuffleData(CallbackServerContext* context,
@@ -251,6 +253,14 @@ class ShuffleGrpc final : public RawBase {
           "data, or the blocks need more than the ticket was issued for");
     }
     return service_.Store(std::move(*admission.value), *batch);
+  }
+
+  template <class Response>
+  static ShuffleService::ResultDone FinishResult(Call call, Response* response) {
+    return [call, response](Reply<storage::ReportsAnswer> reply) mutable {
+      response->set_serializedbitmap(std::move(reply.value.bitmap));
+      call.Answer(response, reply.outcome);
+    };
   }
 
   template <class Response>

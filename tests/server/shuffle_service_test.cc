@@ -48,9 +48,17 @@ class ServiceTest : public storage::StoreTest {
     return promise.get_future().get();
   }
 
+  Reply<storage::ReportsAnswer> ReplyOf(ResultCall call) {
+    std::promise<Reply<storage::ReportsAnswer>> promise;
+    service_->GetResult(std::move(call), [&](Reply<storage::ReportsAnswer> reply) {
+      promise.set_value(std::move(reply));
+    });
+    return promise.get_future().get();
+  }
+
   StatusCode ResultOf(const ShuffleKey& key, std::vector<int32_t> partitions,
                       BlockIdLayout layout = kLayout) {
-    return service_->GetResult({key, std::move(partitions), layout}).outcome.code;
+    return ReplyOf({key, std::move(partitions), layout}).outcome.code;
   }
 
   std::optional<ShuffleService> service_;
@@ -130,9 +138,9 @@ TEST_F(ServiceTest, LayoutsMustSumTo63) {
 
 TEST_F(ServiceTest, ResultOfNothingIsEmpty) {
   ASSERT_TRUE(RegisterApp("app").ok());
-  const Reply<std::string> reply = service_->GetResult({{"app", 0}, {}, kLayout});
+  const Reply<storage::ReportsAnswer> reply = ReplyOf({{"app", 0}, {}, kLayout});
   EXPECT_TRUE(reply.outcome.ok());
-  EXPECT_EQ(reply.value, "");
+  EXPECT_EQ(reply.value.bitmap, "");
 }
 
 TEST_F(ServiceTest, BlocksAreChecked) {

@@ -131,7 +131,7 @@ TEST_F(StoreTest, ReadsDrawOnTheirBudgetAndWait) {
   ASSERT_TRUE(Send(BatchBuilder().Add(1, 1, 600, 'x')));
   std::optional<Result<MemoryAnswer>> first = Read(1);
   ASSERT_TRUE(*first);
-  EXPECT_EQ(store_->read_budget().bytes_in_flight(), 600);
+  EXPECT_EQ(store_->read_budget().bytes_in_flight(), 600 + Partition::kSegmentBytes);
   auto second = ReadLater({"app", 0, 1, -1, 1 << 20, nullptr});
   EXPECT_EQ(store_->read_budget().waiting(), 1);
   first.reset();  // the answer has gone out
@@ -186,7 +186,7 @@ TEST_F(StoreTest, AReadThatWaitedStaysWithinItsShare) {
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->page.data_bytes, 600);
   EXPECT_FALSE(answer->page.is_end);
-  EXPECT_EQ(answer->grant->bytes(), 600);
+  EXPECT_EQ(answer->grant->bytes(), 600 + Partition::kSegmentBytes);
 }
 
 TEST_F(StoreTest, AReadWhoseShuffleEndedWhileItWaitedIsNotFound) {

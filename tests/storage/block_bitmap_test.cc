@@ -220,5 +220,30 @@ TEST(BlockBitmapTest, FourMillionIdsOfSparksLayout) {
   }
 }
 
+// A union that fills a container comes out of the library as a run container.
+TEST(BlockBitmap, FullContainersAreNothingSpecial) {
+  const auto range = [](int64_t from, int64_t to) {
+    std::vector<int64_t> ids;
+    for (int64_t id = from; id < to; ++id) ids.push_back(id);
+    return ids;
+  };
+  BlockBitmap low;
+  low.Add(range(0, 40'000));
+  BlockBitmap high;
+  high.Add(range(30'000, 65'536));
+  BlockBitmap both;
+  both.Union(low);
+  both.Union(high);
+  EXPECT_EQ(both.Cardinality(), 65'536);
+  EXPECT_EQ(both.Add(range(65'000, 66'000)), 464);
+  both.Union(high);
+  EXPECT_EQ(both.Cardinality(), 66'000);
+  BlockBitmap at_once;
+  at_once.Add(range(0, 66'000));
+  EXPECT_EQ(at_once.Cardinality(), 66'000);
+  EXPECT_EQ(both.Serialize(), at_once.Serialize());
+  EXPECT_GT(both.MemoryBytes(), 0);
+}
+
 }  // namespace
 }  // namespace dovetail::storage

@@ -62,8 +62,9 @@ class ConcurrencyTest : public StoreTest {
       const std::vector<int64_t> ids{static_cast<int64_t>(random())};
       const PartitionReport report{0, ids};
       (void)store_->Report("app", shuffle, std::span(&report, 1));
-      const int32_t zero = 0;
-      (void)store_->ReportedBlocks("app", shuffle, std::span(&zero, 1));
+      std::promise<void> read;
+      store_->ReadReports("app", shuffle, {0}, [&read](auto) { read.set_value(); });
+      read.get_future().get();
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
     }
   }

@@ -103,6 +103,8 @@ class StoreTest : public ::testing::Test {
     EXPECT_EQ(store_->stats().shuffles.load(), 0);
     EXPECT_EQ(store_->stats().partitions.load(), 0);
     EXPECT_EQ(store_->stats().report_bytes.load(), 0);
+    EXPECT_EQ(store_->stats().ranges.load(), 0);
+    EXPECT_EQ(store_->budget().figures().metadata_bytes, 0);
     EXPECT_EQ(store_->read_budget().bytes_in_flight(), 0);
     EXPECT_EQ(store_->arena().used_bytes(), 0);
   }
@@ -150,6 +152,15 @@ class StoreTest : public ::testing::Test {
       promise->set_value(std::move(answer));
     });
     return promise->get_future();
+  }
+
+  Result<std::string> Reported(std::vector<int32_t> partitions) {
+    auto promise = std::make_shared<std::promise<Result<std::string>>>();
+    store_->ReadReports("app", 0, std::move(partitions), [promise](Result<ReportsAnswer> answer) {
+      if (answer) return promise->set_value(std::move(answer->bitmap));
+      promise->set_value(std::unexpected(answer.error()));
+    });
+    return promise->get_future().get();
   }
 
   Result<MemoryAnswer> Read(int32_t partition, int64_t last_block_id = -1,
