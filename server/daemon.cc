@@ -7,13 +7,16 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 #include <utility>
 
+#include "config/memory_limit.h"
 #include "engine/base/executor.h"
 #include "engine/base/metrics.h"
 #include "engine/base/process_metrics.h"
 #include "engine/base/ticker.h"
+#include "server/answer_watch.h"
 #include "server/call_metrics.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/coordinator_grpc.h"
@@ -30,9 +33,26 @@ namespace {
 
 constexpr int kReplyThreads = 2;
 constexpr Milliseconds kExpiryInterval{5'000};
+constexpr Milliseconds kAnswerInterval{1'000};
 // What calls in flight get after the stop deadline before they are cut.
 constexpr Milliseconds kLastCalls{2'000};
 constexpr Milliseconds kStopPoll{20};
+// What is still going on so long after the stop deadline will not end by itself.
+constexpr Milliseconds kStopGivenUp{10'000};
+
+// The bounds of docs/configuration.md, "Memory", against what there is.
+void WarnOfTooMuchMemory(const config::Config& config) {
+  const config::MemoryLimit limit = config::FindMemoryLimit("", config::MachineMemoryBytes());
+  const storage::MemoryStoreOptions& memory = config.store.memory;
+  const int64_t bounds = memory.capacity_bytes + memory.read_bytes_max + memory.report_bytes_max +
+                         config.server.grpc_memory_bytes_max;
+  if (bounds <= limit.bytes) return;
+  spdlog::warn(
+      "memory_store.capacity, read_bytes_max, report_bytes_max and grpc_memory_bytes_max "
+      "add up to {} bytes, more than the {} bytes of {}: under full load the system may "
+      "end the daemon; lower them",
+      bounds, limit.bytes, limit.reason);
+}
 
 }  // namespace
 
@@ -41,6 +61,9 @@ struct Daemon::Parts {
   explicit Parts(const config::Config& from)
       : config(from),
         calls(registry),
+        answers(Milliseconds(from.server.grpc_answer_timeout_ms),
+                registry.AddCounter("dovetail_answers_cut_total",
+                                    "Answers given up because the client did not take them")),
         executor("reply", kReplyThreads),
         store(from.store, executor, ticker, SteadyClock()),
         service(store),
@@ -54,6 +77,7 @@ struct Daemon::Parts {
   config::Config config;
   MetricsRegistry registry;
   CallMetrics calls;
+  AnswerWatch answers;
   Ticker ticker;
   Executor executor;
   storage::ShuffleStore store;
@@ -115,6 +139,7 @@ void Daemon::Parts::StartTicking() {
                   [this] { RegisterItself(); });
   ticker.RunEvery(std::chrono::seconds(config.store.memory.buffer_ticket_check_interval_sec),
                   [this] { store.ExpireTickets(); });
+  ticker.RunEvery(kAnswerInterval, [this] { answers.CutOverdue(); });
   ticker.RunEvery(kExpiryInterval, [this] {
     store.ExpireApps();
     coordinator.Expire();
@@ -129,6 +154,7 @@ int Daemon::grpc_port() const { return parts_->grpc->port(); }
 int Daemon::http_port() const { return parts_->http.port(); }
 
 std::expected<std::unique_ptr<Daemon>, std::string> Daemon::Start(const config::Config& config) {
+  WarnOfTooMuchMemory(config);
   if (auto limit = RaiseFileLimit(); !limit) return std::unexpected(limit.error());
   config::Config resolved = config;
   if (resolved.server.grpc_port == 0) {
@@ -147,12 +173,13 @@ std::expected<std::unique_ptr<Daemon>, std::string> Daemon::Start(const config::
 
   parts->RegisterItself();
   if (auto started = parts->StartHttp(); !started) return std::unexpected(started.error());
-  parts->shuffle_grpc = MakeShuffleGrpc(parts->service, parts->calls);
+  parts->shuffle_grpc = MakeShuffleGrpc(parts->service, parts->calls, parts->answers);
   parts->coordinator_grpc = MakeCoordinatorGrpc(
       parts->coordinator,
       [&calls = parts->calls](std::string_view method, int status, double seconds) {
         calls.Observe(method, status, seconds);
-      });
+      },
+      parts->answers);
   auto grpc = GrpcServer::Start(parts->config.server,
                                 {parts->shuffle_grpc.get(), parts->coordinator_grpc.get()});
   if (!grpc) return std::unexpected(grpc.error());
@@ -166,10 +193,24 @@ std::expected<std::unique_ptr<Daemon>, std::string> Daemon::Start(const config::
   return std::unique_ptr<Daemon>(new Daemon(std::move(parts)));
 }
 
+namespace {
+
+// A stop has an end, whatever hangs: a call that computes without end must not keep the process.
+void EndProcessAt(TimePoint when) {
+  std::thread([when] {
+    std::this_thread::sleep_until(when);
+    spdlog::error("the stop did not finish in time and was given up; calls were cut");
+    std::_Exit(kExitCallsInFlight);
+  }).detach();
+}
+
+}  // namespace
+
 int Daemon::Stop(const std::function<bool()>& hurry) {
   using std::chrono::steady_clock;
   Parts& parts = *parts_;
   const auto deadline = steady_clock::now() + Milliseconds(parts.config.server.stop_deadline_ms);
+  EndProcessAt(deadline + kStopGivenUp);
   parts.stopping.store(true);
   parts.service.BeginStop();
   parts.coordinator.Remove(parts.server_id);

@@ -21,6 +21,8 @@ sigset_t BlockStopSignals() {
   // A client that goes away in the middle of an answer is an error of that write, not the end of
   // the process.
   signal(SIGPIPE, SIG_IGN);
+  // Nothing is reloaded by it: a terminal that closes must not end the daemon without a stop.
+  signal(SIGHUP, SIG_IGN);
   return signals;
 }
 

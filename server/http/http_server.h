@@ -34,8 +34,8 @@ struct HttpServerOptions {
   std::string bind_address = "0.0.0.0";
   // 0 takes a free port.
   int64_t port = 0;
-  int threads = 4;
-  int64_t request_timeout_ms = 3'000;
+  int threads = 16;
+  int64_t request_timeout_ms = 1'000;
   int64_t request_bytes_max = 8'192;
 };
 
