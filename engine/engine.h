@@ -12,7 +12,8 @@
 // offset before done runs (its reservation may go with it); where even the cut fails, the error's
 // place is "rollback", and the bytes beyond the offset are undefined, for the owner's next append
 // to overwrite. A read past what was written is an error (kCorrupt, "end"), never padding, never
-// less.
+// less. Written is what completed appends reached, whatever is reserved behind it; of a file that
+// was there when it was opened, its size.
 //
 // Ownership. The operation owns its bytes, its buffers and a reference to its file until the kernel
 // has answered, whatever times out meanwhile: a deadline cancels what can be cancelled (completing
@@ -25,7 +26,8 @@
 //
 // Errors: kNoSpace (ENOSPC, EDQUOT), kIo (EIO and what else a device says), kNotFound (ENOENT),
 // kTimeout, kInvalid (a request that breaks a rule of this header), kCorrupt, kShutdown, kBusy (the
-// engine's queue is full: nothing was started). One table maps errno: engine/errno.h.
+// engine's queue is full, or the process lacks descriptors or memory: nothing was changed). One
+// table maps errno: engine/errno.h.
 // Error::os_error keeps the errno.
 #pragma once
 
@@ -91,7 +93,8 @@ class Engine {
   // Makes sure that the file has space for its first `end` bytes, so that a later append below that
   // needs none. May make the file longer; never shorter. kNoSpace changes nothing that was written.
   virtual void Reserve(FileRef file, int64_t end, Done done) = 0;
-  // Cuts the file to `size` bytes and frees the space behind.
+  // Cuts the file to `size` bytes, which are written (kInvalid otherwise), and frees the space
+  // behind, reserved or not.
   virtual void Truncate(FileRef file, int64_t size, Done done) = 0;
   // Removes the file's name. What is not there is no error: removal is retried.
   virtual void Remove(std::string path, Done done) = 0;
@@ -109,7 +112,8 @@ class Engine {
   // Refuses new work and waits until everything accepted has completed, at most until the deadline.
   // False when operations were still held by the system then (a hung disk): they, their buffers and
   // the threads that wait for them are left behind on purpose, and the engine must not be destroyed
-  // but leaked.
+  // but leaked. What had not begun by then has completed with kShutdown; the done of what is left
+  // behind never runs, so its owner may go. Not to be called on a thread of the engine.
   [[nodiscard]] virtual bool Stop(TimePoint deadline) = 0;
 };
 
