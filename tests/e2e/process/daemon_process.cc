@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cstdlib>
 #include <functional>
-#include <regex>
 #include <thread>
 
 #include "tests/server/http/raw_client.h"
@@ -21,6 +21,12 @@ bool WaitFor(std::chrono::milliseconds timeout, const std::function<bool()>& met
     std::this_thread::sleep_for(kPoll);
   }
   return true;
+}
+
+// 0 when it is not there.
+int PortBehind(const std::string& log, size_t from, std::string_view text) {
+  const size_t found = log.find(text, from);
+  return found == std::string::npos ? 0 : std::atoi(log.c_str() + found + text.size());
 }
 
 std::vector<std::string> Arguments(const Settings& settings) {
@@ -58,15 +64,14 @@ std::unique_ptr<DaemonProcess> DaemonProcess::Start(const Settings& settings,
 }
 
 bool DaemonProcess::WaitReady(std::chrono::milliseconds timeout) {
-  static const std::regex kReady(R"(ready: grpc=127\.0\.0\.1:(\d+) http=127\.0\.0\.1:(\d+))");
-  std::smatch found;
   std::string log;
-  const auto ready = [&] { return std::regex_search(log = Log(), found, kReady); };
+  size_t line = std::string::npos;
+  const auto ready = [&] { return (line = (log = Log()).find("ready: ")) != std::string::npos; };
   WaitFor(timeout, [&] { return ready() || !process_.Running(); });
   if (!ready()) return false;
-  grpc_port_ = std::stoi(found[1]);
-  http_port_ = std::stoi(found[2]);
-  return true;
+  grpc_port_ = PortBehind(log, line, "grpc=127.0.0.1:");
+  http_port_ = PortBehind(log, line, "http=127.0.0.1:");
+  return grpc_port_ > 0 && http_port_ > 0;
 }
 
 bool DaemonProcess::WaitLog(std::string_view text, std::chrono::milliseconds timeout) {

@@ -7,10 +7,10 @@
 #include <cstdio>
 #include <fstream>
 #include <map>
-#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "tests/e2e/process/daemon_process.h"
 #include "tests/e2e/wire/blocks.h"
@@ -29,25 +29,35 @@ struct Metric {
   bool operator==(const Metric&) const = default;
 };
 
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
+// What stands between pairs of ` in the text.
+std::vector<std::string> Quoted(const std::string& text) {
+  std::vector<std::string> words;
+  std::stringstream pieces(text);
+  std::string piece;
+  for (int i = 0; std::getline(pieces, piece, '`'); ++i) {
+    if (i % 2 == 1) words.push_back(piece);
+  }
+  return words;
 }
 
+// Rows are | `name` | type | `label`, ... | meaning |.
 std::map<std::string, Metric> Table() {
-  static const std::regex kRow(R"(\| `(\w+)` \| (\w+) \| ([^|]*)\| [^|]+ \|)");
-  static const std::regex kLabel(R"(`(\w+)`)");
-  const std::string text = ReadFile(DOVETAIL_SOURCE_DIR "/docs/metrics.md");
+  std::ifstream file(DOVETAIL_SOURCE_DIR "/docs/metrics.md");
   std::map<std::string, Metric> table;
-  for (std::sregex_iterator row(text.begin(), text.end(), kRow), end; row != end; ++row) {
-    Metric metric{(*row)[2], {}};
-    const std::string labels = (*row)[3];
-    for (std::sregex_iterator label(labels.begin(), labels.end(), kLabel); label != end; ++label) {
-      metric.labels.insert((*label)[1]);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("| `")) continue;
+    std::vector<std::string> cells;
+    std::stringstream row(line.substr(1));
+    for (std::string cell; std::getline(row, cell, '|');) cells.push_back(cell);
+    if (cells.size() < 4 || Quoted(cells[0]).size() != 1) {
+      ADD_FAILURE() << "not a row of the table: " << line;
+      continue;
     }
-    EXPECT_TRUE(table.emplace((*row)[1], metric).second) << (*row)[1] << " has two rows";
+    const std::vector<std::string> labels = Quoted(cells[2]);
+    const size_t type = cells[1].find_first_not_of(' ');
+    const Metric metric{cells[1].substr(type, cells[1].find(' ', type) - type),
+                        {labels.begin(), labels.end()}};
+    EXPECT_TRUE(table.emplace(Quoted(cells[0])[0], metric).second) << "two rows: " << line;
   }
   return table;
 }
