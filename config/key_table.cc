@@ -115,6 +115,14 @@ constexpr auto kKeys = std::to_array<Key>({
      .min = 1,
      .max = kCountMax},
     {.section = "",
+     .name = "grpc_answer_timeout_ms",
+     .meaning = "How long a client may take for an answer before the call is cut: an answer holds "
+                "memory and its share of memory_store.read_bytes_max. Raise it for clients that "
+                "take large answers over slow links.",
+     .field = [](Config& c) -> auto& { return c.server.grpc_answer_timeout_ms; },
+     .min = 100,
+     .max = kHourMs},
+    {.section = "",
      .name = "tags",
      .meaning =
          "Tags that an application can ask its servers to have, beside the built-in ss_v5 and "

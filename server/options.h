@@ -37,6 +37,8 @@ struct ServerOptions {
   int64_t grpc_memory_bytes_max = 2LL << 30;
   // Calls in flight on one gRPC connection.
   int64_t grpc_streams_max = 1024;
+  // How long a client may take for an answer before the call is cut.
+  int64_t grpc_answer_timeout_ms = 60'000;
   // Tags that assignments can ask for, beside the built-in ss_v5 and GRPC.
   std::vector<std::string> tags;
   // Pause between two heartbeats to the coordinator.

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <random>
 #include <string>
 #include <utility>
@@ -14,6 +13,8 @@
 
 #include "proto/coordinator.grpc.pb.h"
 #include "proto/coordinator.pb.h"
+#include "server/rpc/call.h"
+#include "server/rpc/request.h"
 
 namespace dovetail::server {
 namespace {
@@ -26,41 +27,6 @@ using grpc::ServerUnaryReactor;
 
 // Ranges that are turned into bytes at a time.
 constexpr int64_t kRangesPerSlice = 4'096;
-
-// One call whose answer is ready: reports it when it is over and then ends itself.
-class FinishedCall final : public ServerUnaryReactor {
- public:
-  FinishedCall(const ObserveCall& observe, const char* method)
-      : observe_(observe), method_(method), arrived_(std::chrono::steady_clock::now()) {}
-
-  void FinishWith(int status, std::function<void()> release = nullptr) {
-    status_ = status;
-    release_ = std::move(release);
-    Finish(grpc::Status::OK);
-  }
-
-  void OnDone() override {
-    if (release_) release_();
-    if (observe_) {
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - arrived_;
-      observe_(method_, status_, took.count());
-    }
-    delete this;
-  }
-
- private:
-  const ObserveCall& observe_;
-  const char* const method_;
-  const std::chrono::steady_clock::time_point arrived_;
-  std::function<void()> release_;
-  int status_ = 0;
-};
-
-template <class Response>
-void Put(const Outcome& outcome, Response* response) {
-  response->set_status(static_cast<wire::StatusCode>(outcome.code));
-  response->set_retmsg(outcome.message);
-}
 
 void Put(const ServerIdentity& from, wire::ShuffleServerId* to) {
   to->set_id(from.id);
@@ -116,9 +82,9 @@ grpc::Slice SliceOf(const Message& message) {
 
 // Messages of one type written one after the other are one message whose lists are joined, so a
 // large answer is written piece by piece and never exists as objects.
-ByteBuffer BytesOf(const Reply<Assignment>& reply) {
+ByteBuffer AssignmentBytes(const Reply<Assignment>& reply) {
   wire::GetShuffleAssignmentsResponse piece;
-  Put(reply.outcome, &piece);
+  Put(reply.outcome, piece);
   std::vector<grpc::Slice> slices = {SliceOf(piece)};
   const Assignment& assignment = reply.value;
   for (int64_t begin = 0; begin < assignment.ranges(); begin += kRangesPerSlice) {
@@ -147,162 +113,197 @@ std::string RandomUuid() {
                      words[3]);
 }
 
-using Service = wire::CoordinatorServer::WithRawCallbackMethod_getShuffleAssignments<
-    wire::CoordinatorServer::CallbackService>;
+using Server = wire::CoordinatorServer;
+using RawClusters =
+    Server::WithRawCallbackMethod_accessCluster<Server::WithRawCallbackMethod_appHeartbeat<
+        Server::WithRawCallbackMethod_registerApplicationInfo<
+            Server::WithRawCallbackMethod_getShuffleAssignments<
+                Server::WithRawCallbackMethod_heartbeat<Server::CallbackService>>>>>;
+using RawSettings = Server::WithRawCallbackMethod_fetchRemoteStorage<
+    Server::WithRawCallbackMethod_fetchClientConfV2<
+        Server::WithRawCallbackMethod_fetchClientConf<RawClusters>>>;
+using RawService = Server::WithRawCallbackMethod_getShuffleDataStorageInfo<
+    Server::WithRawCallbackMethod_reportClientOperation<
+        Server::WithRawCallbackMethod_checkServiceAvailable<
+            Server::WithRawCallbackMethod_getShuffleServerNum<
+                Server::WithRawCallbackMethod_getShuffleServerList<RawSettings>>>>>;
 
 // getShuffleDataStorageInfo is left to the generated code, which answers UNIMPLEMENTED.
-class CoordinatorGrpc final : public Service {
+class CoordinatorGrpc final : public RawService {
  public:
-  CoordinatorGrpc(Coordinator& coordinator, ObserveCall observe, int64_t entries_in_flight_max)
+  CoordinatorGrpc(Coordinator& coordinator, ObserveCall observe, AnswerWatch& watch,
+                  int64_t entries_in_flight_max)
       : coordinator_(coordinator),
         observe_(std::move(observe)),
+        watch_(watch),
         entries_in_flight_max_(entries_in_flight_max) {}
 
-  ServerUnaryReactor* heartbeat(CallbackServerContext*,
-                                const wire::ShuffleServerHeartBeatRequest* request,
-                                wire::ShuffleServerHeartBeatResponse* response) override {
-    FinishedCall* call = Begin("heartbeat");
-    return End(call, coordinator_.Heartbeat(ReportFrom(*request)), response);
+  ServerUnaryReactor* heartbeat(CallbackServerContext* context, const ByteBuffer* request,
+                                ByteBuffer* response) override {
+    return Serve<wire::ShuffleServerHeartBeatRequest, wire::ShuffleServerHeartBeatResponse>(
+        {"heartbeat", context, request, response},
+        [this](auto& asked, auto&) { return coordinator_.Heartbeat(ReportFrom(asked)); });
   }
 
   ServerUnaryReactor* getShuffleAssignments(CallbackServerContext*, const ByteBuffer* request,
                                             ByteBuffer* response) override;
 
-  ServerUnaryReactor* fetchClientConf(CallbackServerContext*, const Empty*,
-                                      wire::FetchClientConfResponse* response) override {
-    return ClientConf("fetchClientConf", response);
+  ServerUnaryReactor* fetchClientConf(CallbackServerContext* context, const ByteBuffer* request,
+                                      ByteBuffer* response) override {
+    return Serve<Empty, wire::FetchClientConfResponse>(
+        {"fetchClientConf", context, request, response},
+        [](auto&, auto& answer) { return ClientConf(answer); });
   }
 
-  ServerUnaryReactor* fetchClientConfV2(CallbackServerContext*, const wire::FetchClientConfRequest*,
-                                        wire::FetchClientConfResponse* response) override {
-    return ClientConf("fetchClientConfV2", response);
+  ServerUnaryReactor* fetchClientConfV2(CallbackServerContext* context, const ByteBuffer* request,
+                                        ByteBuffer* response) override {
+    return Serve<wire::FetchClientConfRequest, wire::FetchClientConfResponse>(
+        {"fetchClientConfV2", context, request, response},
+        [](auto&, auto& answer) { return ClientConf(answer); });
   }
 
   // There is no remote tier: an empty storage.
-  ServerUnaryReactor* fetchRemoteStorage(CallbackServerContext*,
-                                         const wire::FetchRemoteStorageRequest*,
-                                         wire::FetchRemoteStorageResponse* response) override {
-    FinishedCall* call = Begin("fetchRemoteStorage");
-    response->set_status(wire::SUCCESS);
-    response->mutable_remotestorage();
-    return End(call);
+  ServerUnaryReactor* fetchRemoteStorage(CallbackServerContext* context, const ByteBuffer* request,
+                                         ByteBuffer* response) override {
+    return Serve<wire::FetchRemoteStorageRequest, wire::FetchRemoteStorageResponse>(
+        {"fetchRemoteStorage", context, request, response}, [](auto&, auto& answer) {
+          answer.mutable_remotestorage();
+          return Outcome{};
+        });
   }
 
-  ServerUnaryReactor* registerApplicationInfo(CallbackServerContext*,
-                                              const wire::ApplicationInfoRequest* request,
-                                              wire::ApplicationInfoResponse* response) override {
-    FinishedCall* call = Begin("registerApplicationInfo");
-    return End(call, coordinator_.SeeApplication(request->appid()), response);
+  ServerUnaryReactor* registerApplicationInfo(CallbackServerContext* context,
+                                              const ByteBuffer* request,
+                                              ByteBuffer* response) override {
+    return Serve<wire::ApplicationInfoRequest, wire::ApplicationInfoResponse>(
+        {"registerApplicationInfo", context, request, response},
+        [this](auto& asked, auto&) { return coordinator_.SeeApplication(asked.appid()); });
   }
 
-  ServerUnaryReactor* appHeartbeat(CallbackServerContext*, const wire::AppHeartBeatRequest* request,
-                                   wire::AppHeartBeatResponse* response) override {
-    FinishedCall* call = Begin("coordinatorAppHeartbeat");
-    return End(call, coordinator_.SeeApplication(request->appid()), response);
+  ServerUnaryReactor* appHeartbeat(CallbackServerContext* context, const ByteBuffer* request,
+                                   ByteBuffer* response) override {
+    return Serve<wire::AppHeartBeatRequest, wire::AppHeartBeatResponse>(
+        {"coordinatorAppHeartbeat", context, request, response},
+        [this](auto& asked, auto&) { return coordinator_.SeeApplication(asked.appid()); });
   }
 
-  ServerUnaryReactor* accessCluster(CallbackServerContext*,
-                                    const wire::AccessClusterRequest* request,
-                                    wire::AccessClusterResponse* response) override {
-    FinishedCall* call = Begin("accessCluster");
-    const Outcome outcome = coordinator_.CheckAccess(Copied(request->tags()));
-    if (outcome.ok()) response->set_uuid(RandomUuid());
-    return End(call, outcome, response);
-  }
-
-  ServerUnaryReactor* getShuffleServerList(CallbackServerContext*, const Empty*,
-                                           wire::GetShuffleServerListResponse* response) override {
-    FinishedCall* call = Begin("getShuffleServerList");
-    for (const ServerIdentity& server : coordinator_.Servers()) {
-      Put(server, response->add_servers());
-    }
-    return End(call);
-  }
-
-  ServerUnaryReactor* getShuffleServerNum(CallbackServerContext*, const Empty*,
-                                          wire::GetShuffleServerNumResponse* response) override {
-    FinishedCall* call = Begin("getShuffleServerNum");
-    response->set_num(static_cast<int32_t>(coordinator_.server_count()));
-    return End(call);
-  }
-
-  ServerUnaryReactor* checkServiceAvailable(
-      CallbackServerContext*, const Empty*,
-      wire::CheckServiceAvailableResponse* response) override {
-    FinishedCall* call = Begin("checkServiceAvailable");
-    response->set_available(coordinator_.available());
-    return End(call);
+  ServerUnaryReactor* accessCluster(CallbackServerContext* context, const ByteBuffer* request,
+                                    ByteBuffer* response) override {
+    return Serve<wire::AccessClusterRequest, wire::AccessClusterResponse>(
+        {"accessCluster", context, request, response}, [this](auto& asked, auto& answer) {
+          Outcome outcome = coordinator_.CheckAccess(Copied(asked.tags()));
+          if (outcome.ok()) answer.set_uuid(RandomUuid());
+          return outcome;
+        });
   }
 
   // For statistics that nobody keeps.
-  ServerUnaryReactor* reportClientOperation(
-      CallbackServerContext*, const wire::ReportShuffleClientOpRequest*,
-      wire::ReportShuffleClientOpResponse* response) override {
-    FinishedCall* call = Begin("reportClientOperation");
-    return End(call, Outcome{}, response);
+  ServerUnaryReactor* reportClientOperation(CallbackServerContext* context,
+                                            const ByteBuffer* request,
+                                            ByteBuffer* response) override {
+    return Serve<wire::ReportShuffleClientOpRequest, wire::ReportShuffleClientOpResponse>(
+        {"reportClientOperation", context, request, response},
+        [](auto&, auto&) { return Outcome{}; });
+  }
+
+  ServerUnaryReactor* getShuffleServerList(CallbackServerContext* context,
+                                           const ByteBuffer* request,
+                                           ByteBuffer* response) override {
+    return Tell<wire::GetShuffleServerListResponse>(
+        {"getShuffleServerList", context, request, response}, [this](auto& answer) {
+          for (const ServerIdentity& server : coordinator_.Servers())
+            Put(server, answer.add_servers());
+        });
+  }
+
+  ServerUnaryReactor* getShuffleServerNum(CallbackServerContext* context, const ByteBuffer* request,
+                                          ByteBuffer* response) override {
+    return Tell<wire::GetShuffleServerNumResponse>(
+        {"getShuffleServerNum", context, request, response}, [this](auto& answer) {
+          answer.set_num(static_cast<int32_t>(coordinator_.server_count()));
+        });
+  }
+
+  ServerUnaryReactor* checkServiceAvailable(CallbackServerContext* context,
+                                            const ByteBuffer* request,
+                                            ByteBuffer* response) override {
+    return Tell<wire::CheckServiceAvailableResponse>(
+        {"checkServiceAvailable", context, request, response},
+        [this](auto& answer) { answer.set_available(coordinator_.available()); });
   }
 
  private:
-  FinishedCall* Begin(const char* method) const { return new FinishedCall(observe_, method); }
-
-  static ServerUnaryReactor* End(FinishedCall* call) {
-    call->FinishWith(wire::SUCCESS);
+  // handle(request, response) fills what the response holds beside status and text.
+  template <class Request, class Response, class Handle>
+  ServerUnaryReactor* Serve(const Arrival& arrival, const Handle& handle) {
+    auto* call = new Call(arrival, watch_);
+    Request asked;
+    Response message;
+    Outcome outcome = ParseRequest(*arrival.request, asked);
+    if (outcome.ok()) outcome = handle(asked, message);
+    Put(outcome, message);
+    Answer(*call, outcome.code, BytesOf(message));
     return call;
   }
 
-  template <class Response>
-  static ServerUnaryReactor* End(FinishedCall* call, const Outcome& outcome, Response* response) {
-    Put(outcome, response);
-    call->FinishWith(static_cast<int>(outcome.code));
+  // For requests without fields and answers without a status: the request is not looked at.
+  template <class Response, class Fill>
+  ServerUnaryReactor* Tell(const Arrival& arrival, const Fill& fill) {
+    auto* call = new Call(arrival, watch_);
+    Response message;
+    fill(message);
+    Answer(*call, StatusCode::kSuccess, BytesOf(message));
     return call;
   }
 
-  ServerUnaryReactor* ClientConf(const char* method, wire::FetchClientConfResponse* response) {
-    FinishedCall* call = Begin(method);
+  void Answer(Call& call, StatusCode code, ByteBuffer bytes, int64_t entries = 0) {
+    call.Answer(std::move(bytes), [this, &call, code, entries] {
+      entries_in_flight_.fetch_sub(entries);
+      if (observe_) observe_(call.method(), static_cast<int>(code), call.seconds());
+    });
+  }
+
+  static Outcome ClientConf(wire::FetchClientConfResponse& answer) {
     for (const auto& [key, value] : Coordinator::ClientSettings()) {
-      wire::ClientConfItem* item = response->add_clientconf();
+      wire::ClientConfItem* item = answer.add_clientconf();
       item->set_key(key);
       item->set_value(value);
     }
-    return End(call, Outcome{}, response);
+    return {};
   }
 
   Coordinator& coordinator_;
   const ObserveCall observe_;
+  AnswerWatch& watch_;
   const int64_t entries_in_flight_max_;
   std::atomic<int64_t> entries_in_flight_ = 0;
 };
 
-ServerUnaryReactor* CoordinatorGrpc::getShuffleAssignments(CallbackServerContext*,
+ServerUnaryReactor* CoordinatorGrpc::getShuffleAssignments(CallbackServerContext* context,
                                                            const ByteBuffer* request,
                                                            ByteBuffer* response) {
-  FinishedCall* call = Begin("getShuffleAssignments");
-  wire::GetShuffleServerRequest message;
-  ByteBuffer bytes = *request;
+  auto* call = new Call({"getShuffleAssignments", context, request, response}, watch_);
+  wire::GetShuffleServerRequest asked;
   Reply<Assignment> reply;
-  if (grpc::SerializationTraits<wire::GetShuffleServerRequest>::Deserialize(&bytes, &message)
-          .ok()) {
-    reply = coordinator_.Assign(RequestFrom(message));
-  } else {
-    reply.outcome = Invalid("the request is not a GetShuffleServerRequest");
-  }
+  reply.outcome = ParseRequest(*request, asked);
+  if (reply.outcome.ok()) reply = coordinator_.Assign(RequestFrom(asked));
   const int64_t entries = reply.value.ranges() * reply.value.replicas();
   if (entries_in_flight_.fetch_add(entries) + entries > entries_in_flight_max_) {
     reply = {{StatusCode::kInternalError,
               "too many large assignments are on their way to other clients; ask again"},
              {}};
   }
-  *response = BytesOf(reply);
-  call->FinishWith(static_cast<int>(reply.outcome.code),
-                   [this, entries] { entries_in_flight_.fetch_sub(entries); });
+  Answer(*call, reply.outcome.code, AssignmentBytes(reply), entries);
   return call;
 }
 
 }  // namespace
 
 std::unique_ptr<grpc::Service> MakeCoordinatorGrpc(Coordinator& coordinator, ObserveCall observe,
+                                                   AnswerWatch& watch,
                                                    int64_t entries_in_flight_max) {
-  return std::make_unique<CoordinatorGrpc>(coordinator, std::move(observe), entries_in_flight_max);
+  return std::make_unique<CoordinatorGrpc>(coordinator, std::move(observe), watch,
+                                           entries_in_flight_max);
 }
 
 }  // namespace dovetail::server

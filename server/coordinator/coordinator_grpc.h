@@ -1,7 +1,8 @@
 // The gRPC face of Coordinator: rss.common.CoordinatorServer on the callback API.
 //
-// Threads: gRPC's; nothing here blocks. Lifetime: the coordinator and whatever observe refers to
-// outlive the gRPC server that the service is given to; the service outlives that server too.
+// Threads: gRPC's; nothing here blocks. Lifetime: the coordinator, the watch and whatever observe
+// refers to outlive the gRPC server that the service is given to; the service outlives that server
+// too.
 #pragma once
 
 #include <grpcpp/impl/codegen/service_type.h>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <string_view>
 
+#include "server/answer_watch.h"
 #include "server/coordinator/coordinator.h"
 
 namespace dovetail::server {
@@ -24,7 +26,7 @@ using ObserveCall = std::function<void(std::string_view method, int status, doub
 inline constexpr int64_t kAssignmentEntriesInFlightMax = 4 * Coordinator::kAssignmentEntriesMax;
 
 std::unique_ptr<grpc::Service> MakeCoordinatorGrpc(
-    Coordinator& coordinator, ObserveCall observe,
+    Coordinator& coordinator, ObserveCall observe, AnswerWatch& watch,
     int64_t entries_in_flight_max = kAssignmentEntriesInFlightMax);
 
 }  // namespace dovetail::server

@@ -20,6 +20,11 @@ namespace {
 constexpr int kStreamWindowBytes = 16 << 20;
 constexpr int kFrameBytes = 1 << 20;
 
+// gRPC's own default, said aloud.
+constexpr int kKeepAliveMs = 2 * 60 * 60 * 1000;
+// So that calls are cut, and counted, before their connection is closed.
+constexpr int64_t kCutFirstMs = 3'000;
+
 constexpr std::chrono::milliseconds kStopPoll{10};
 
 // Lives as long as one call does.
@@ -64,6 +69,12 @@ void Configure(const ServerOptions& options, grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(
       GRPC_ARG_MAX_CONCURRENT_STREAMS,
       static_cast<int>(std::min<int64_t>(options.grpc_streams_max, INT_MAX)));
+  // A call can be cut only if its connection can be written to. One whose peer takes nothing at all
+  // is closed by the kernel (TCP_USER_TIMEOUT), which gRPC asks for when keep-alive is on.
+  const int unread_ms =
+      static_cast<int>(std::min<int64_t>(options.grpc_answer_timeout_ms + kCutFirstMs, INT_MAX));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepAliveMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, unread_ms);
   // Without this two daemons would quietly share one port.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
 }

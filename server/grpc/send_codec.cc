@@ -1,14 +1,15 @@
 #include "server/grpc/send_codec.h"
 
 #include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream.h>
 #include <google/protobuf/wire_format_lite.h>
 
 #include <algorithm>
-#include <optional>
+#include <string>
 #include <utility>
 
 #include "proto/shuffle.pb.h"
+#include "server/rpc/request_limits.h"
+#include "server/rpc/slice_stream.h"
 #include "storage/memory_budget.h"
 
 namespace dovetail::server {
@@ -19,49 +20,6 @@ using google::protobuf::io::CodedInputStream;
 using rss::common::SendShuffleDataRequest;
 using rss::common::ShuffleBlock;
 using rss::common::ShuffleData;
-
-// Groups without blocks cost the sender two bytes each; real sends have at most one group a
-// partition.
-constexpr size_t kGroupsMax = 1 << 20;
-
-class SliceStream : public google::protobuf::io::ZeroCopyInputStream {
- public:
-  explicit SliceStream(const std::vector<grpc::Slice>& slices) : slices_(slices) {}
-
-  bool Next(const void** data, int* size) override {
-    if (next_ == slices_.size()) return false;
-    const grpc::Slice& slice = slices_[next_++];
-    *data = slice.begin() + skip_;
-    *size = static_cast<int>(slice.size() - skip_);
-    skip_ = 0;
-    count_ += *size;
-    return true;
-  }
-
-  void BackUp(int count) override {
-    --next_;
-    skip_ = slices_[next_].size() - static_cast<size_t>(count);
-    count_ -= count;
-  }
-
-  bool Skip(int count) override {
-    const void* data = nullptr;
-    int size = 0;
-    while (count > 0 && Next(&data, &size)) {
-      if (size > count) BackUp(size - count);
-      count -= std::min(size, count);
-    }
-    return count == 0;
-  }
-
-  int64_t ByteCount() const override { return count_; }
-
- private:
-  const std::vector<grpc::Slice>& slices_;
-  size_t next_ = 0;
-  size_t skip_ = 0;  // bytes of slice next_ that were taken already
-  int64_t count_ = 0;
-};
 
 // Turns ranges of the message, asked for in ascending order, into pieces of its slices.
 class PieceFinder {
@@ -94,6 +52,13 @@ bool ReadInt32(CodedInputStream& in, int32_t& value) {
 
 bool ReadInt64(CodedInputStream& in, int64_t& value) {
   return WireFormatLite::ReadPrimitive<int64_t, WireFormatLite::TYPE_INT64>(&in, &value);
+}
+
+bool ReadApp(CodedInputStream& in, std::string& app) {
+  int length = 0;
+  return in.ReadVarintSizeAsInt(&length) && length <= kSendAppBytesMax &&
+         in.ReadString(&app, length) &&
+         WireFormatLite::VerifyUtf8String(app.data(), length, WireFormatLite::PARSE, "");
 }
 
 constexpr uint32_t Tag(int field, WireFormatLite::WireType type) {
@@ -130,7 +95,7 @@ class BlocksParser {
       : finder_(message.slices), ticket_bytes_(ticket_bytes) {}
 
   bool Group(CodedInputStream& in) {
-    if (batch_.groups.size() >= kGroupsMax) return false;
+    if (batch_.groups.size() >= static_cast<size_t>(kRequestEntriesMax)) return false;
     storage::IncomingGroup group;
     group.first_block = static_cast<uint32_t>(batch_.blocks.size());
     const bool ok = ReadNested(in, [&](uint32_t tag) {
@@ -195,10 +160,9 @@ class BlocksParser {
 }  // namespace
 
 Result<SendMessage> TakeSlices(const grpc::ByteBuffer& buffer) {
-  SendMessage message;
-  if (!buffer.Dump(&message.slices).ok()) return Fail(ErrorCode::kInvalid, "message");
-  std::erase_if(message.slices, [](const grpc::Slice& slice) { return slice.size() == 0; });
-  return message;
+  Result<std::vector<grpc::Slice>> slices = SlicesOf(buffer);
+  if (!slices) return std::unexpected(slices.error());
+  return SendMessage{std::move(*slices)};
 }
 
 Result<SendHeadFields> ParseSendHead(const SendMessage& message) {
@@ -208,7 +172,7 @@ Result<SendHeadFields> ParseSendHead(const SendMessage& message) {
   const bool ok = ReadFields(in, [&](uint32_t tag) {
     switch (tag) {
       case Tag(SendShuffleDataRequest::kAppIdFieldNumber, kBytes):
-        return WireFormatLite::ReadBytes(&in, &head.app);
+        return ReadApp(in, head.app);
       case Tag(SendShuffleDataRequest::kShuffleIdFieldNumber, kVarint):
         return ReadInt32(in, head.shuffle);
       case Tag(SendShuffleDataRequest::kRequireBufferIdFieldNumber, kVarint):

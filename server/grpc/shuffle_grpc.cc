@@ -2,7 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <chrono>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,235 +10,279 @@
 #include "proto/shuffle.grpc.pb.h"
 #include "server/grpc/memory_codec.h"
 #include "server/grpc/send_codec.h"
+#include "server/rpc/call.h"
+#include "server/rpc/request.h"
 
 namespace dovetail::server {
 namespace {
 
 namespace wire = rss::common;
+using grpc::ByteBuffer;
 using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
-
-wire::StatusCode ToWire(StatusCode code) { return static_cast<wire::StatusCode>(code); }
 
 BlockIdLayout ToLayout(const wire::BlockIdLayout& layout) {
   return {layout.sequencenobits(), layout.partitionidbits(), layout.taskattemptidbits()};
 }
 
-// One call on its way: finished exactly once, with its time counted.
-class Call {
+template <class Request>
+ShuffleKey KeyOf(const Request& request) {
+  return {request.appid(), request.shuffleid()};
+}
+
+// Every method is taken raw: a request is counted before it becomes a message, and one that is none
+// gets an answer of the protocol.
+using Server = wire::ShuffleServer;
+using RawWrites =
+    Server::WithRawCallbackMethod_finishShuffle<Server::WithRawCallbackMethod_commitShuffleTask<
+        Server::WithRawCallbackMethod_reportShuffleResult<
+            Server::WithRawCallbackMethod_sendShuffleData<
+                Server::WithRawCallbackMethod_requireBuffer<
+                    Server::WithRawCallbackMethod_registerShuffle<Server::CallbackService>>>>>>;
+using RawReads = Server::WithRawCallbackMethod_getLocalShuffleData<
+    Server::WithRawCallbackMethod_getLocalShuffleIndex<
+        Server::WithRawCallbackMethod_getMemoryShuffleData<
+            Server::WithRawCallbackMethod_getShuffleResultForMultiPart<
+                Server::WithRawCallbackMethod_getShuffleResult<RawWrites>>>>>;
+using RawService =
+    Server::WithRawCallbackMethod_getSortedShuffleData<Server::WithRawCallbackMethod_startSortMerge<
+        Server::WithRawCallbackMethod_unregisterShuffleByAppId<
+            Server::WithRawCallbackMethod_unregisterShuffle<
+                Server::WithRawCallbackMethod_appHeartbeat<RawReads>>>>>;
+
+class ShuffleGrpc final : public RawService {
  public:
-  Call(CallbackServerContext* context, CallMetrics& metrics, const char* method)
-      : reactor_(context->DefaultReactor()), metrics_(metrics), method_(method) {}
+  ShuffleGrpc(ShuffleService& service, CallMetrics& metrics, AnswerWatch& watch)
+      : service_(service), metrics_(metrics), watch_(watch) {}
 
-  ServerUnaryReactor* Finish(const Outcome& outcome) {
-    const auto elapsed = std::chrono::steady_clock::now() - start_;
-    metrics_.Observe(method_, static_cast<int>(outcome.code),
-                     std::chrono::duration<double>(elapsed).count());
-    ServerUnaryReactor* reactor = reactor_;  // finishing may end the call object's owner
-    reactor->Finish(grpc::Status::OK);
-    return reactor;
+  ServerUnaryReactor* registerShuffle(CallbackServerContext* context, const ByteBuffer* request,
+                                      ByteBuffer* response) override {
+    return Serve<wire::ShuffleRegisterRequest, wire::ShuffleRegisterResponse>(
+        {"registerShuffle", context, request, response},
+        [this](auto& asked, auto&) { return Register(asked); });
   }
 
-  // For answers whose message is status and retMsg.
-  template <class Response>
-  ServerUnaryReactor* Answer(Response* response, const Outcome& outcome) {
-    response->set_status(ToWire(outcome.code));
-    response->set_retmsg(outcome.message);
-    return Finish(outcome);
+  ServerUnaryReactor* requireBuffer(CallbackServerContext* context, const ByteBuffer* request,
+                                    ByteBuffer* response) override {
+    return ServeLater<wire::RequireBufferRequest, int64_t>(
+        {"requireBuffer", context, request, response},
+        [this](auto& asked, auto done) {
+          const RequireCall args{
+              .key = KeyOf(asked),
+              .partitions = {asked.partitionids().begin(), asked.partitionids().end()},
+              .bytes = asked.requiresize()};
+          service_.RequireBuffer(args, done);
+        },
+        [this](Call& call, Reply<int64_t> reply) {
+          wire::RequireBufferResponse message;
+          message.set_requirebufferid(reply.outcome.ok() ? reply.value : kNoTicket);
+          Answer(call, reply.outcome, message);
+        });
   }
 
-  ServerUnaryReactor* reactor() const { return reactor_; }
-
- private:
-  ServerUnaryReactor* reactor_;
-  CallMetrics& metrics_;
-  const char* method_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
-// sendShuffleData and getMemoryShuffleData are taken raw, everything else as messages.
-using RawBase = wire::ShuffleServer::WithRawCallbackMethod_sendShuffleData<
-    wire::ShuffleServer::WithRawCallbackMethod_getMemoryShuffleData<
-        wire::ShuffleServer::CallbackService>>;
-
-class ShuffleGrpc final : public RawBase {
- public:
-  ShuffleGrpc(ShuffleService& service, CallMetrics& metrics)
-      : service_(service), metrics_(metrics) {}
-
-  ServerUnaryReactor* registerShuffle(CallbackServerContext* context,
-                                      const wire::ShuffleRegisterRequest* request,
-                                      wire::ShuffleRegisterResponse* response) override {
-    Call call(context, metrics_, "registerShuffle");
-    RegisterCall args{.key = {request->appid(), request->shuffleid()},
-                      .ranges = {},
-                      .properties = {request->properties().begin(), request->properties().end()},
-                      .has_merge_context = request->has_mergecontext()};
-    for (const wire::ShufflePartitionRange& range : request->partitionranges()) {
-      args.ranges.push_back({range.start(), range.end()});
-    }
-    return call.Answer(response, service_.Register(std::move(args)));
-  }
-
-  ServerUnaryReactor* requireBuffer(CallbackServerContext* context,
-                                    const wire::RequireBufferRequest* request,
-                                    wire::RequireBufferResponse* response) override {
-    Call call(context, metrics_, "requireBuffer");
-    const RequireCall args{
-        .key = {request->appid(), request->shuffleid()},
-        .partitions = {request->partitionids().begin(), request->partitionids().end()},
-        .bytes = request->requiresize()};
-    ServerUnaryReactor* reactor = call.reactor();
-    service_.RequireBuffer(args, [call, response](Reply<int64_t> reply) mutable {
-      response->set_requirebufferid(reply.value);
-      call.Answer(response, reply.outcome);
-    });
-    return reactor;
-  }
-
-  ServerUnaryReactor* sendShuffleData(CallbackServerContext* context,
-                                      const grpc::ByteBuffer* request,
-                                      grpc::ByteBuffer* response) override {
-    Call call(context, metrics_, "sendShuffleData");
-    const Outcome outcome = Send(*request);
+  ServerUnaryReactor* sendShuffleData(CallbackServerContext* context, const ByteBuffer* request,
+                                      ByteBuffer* response) override {
+    const Arrival arrival{"sendShuffleData", context, request, response};
+    auto* call = new Call(arrival, watch_);
     wire::SendShuffleDataResponse message;
-    message.set_status(ToWire(outcome.code));
-    message.set_retmsg(outcome.message);
-    const grpc::Slice bytes(message.SerializeAsString());
-    *response = grpc::ByteBuffer(&bytes, 1);
-    return call.Finish(outcome);
+    Answer(*call, Send(*request), message);
+    return call;
   }
 
-  ServerUnaryReactor* reportShuffleResult(CallbackServerContext* context,
-                                          const wire::ReportShuffleResultRequest* request,
-                                          wire::ReportShuffleResultResponse* response) override {
-    Call call(context, metrics_, "reportShuffleResult");
-    std::vector<storage::PartitionReport> reports;
-    for (const wire::PartitionToBlockIds& report : request->partitiontoblockids()) {
-      reports.push_back({report.partitionid(),
-                         {report.blockids().data(), static_cast<size_t>(report.blockids_size())}});
-    }
-    return call.Answer(
-        response, service_.Report({request->appid(), request->shuffleid()}, std::move(reports)));
+  ServerUnaryReactor* reportShuffleResult(CallbackServerContext* context, const ByteBuffer* request,
+                                          ByteBuffer* response) override {
+    return Serve<wire::ReportShuffleResultRequest, wire::ReportShuffleResultResponse>(
+        {"reportShuffleResult", context, request, response},
+        [this](auto& asked, auto&) { return Report(asked); });
   }
 
-  ServerUnaryReactor* getShuffleResult(CallbackServerContext* context,
-                                       const wire::GetShuffleResultRequest* request,
-                                       wire::GetShuffleResultResponse* response) override {
-    Call call(context, metrics_, "getShuffleResult");
-    ServerUnaryReactor* reactor = call.reactor();
-    service_.GetResult({.key = {request->appid(), request->shuffleid()},
-                        .partitions = {request->partitionid()},
-                        .layout = ToLayout(request->blockidlayout())},
-                       FinishResult(call, response));
-    return reactor;
+  ServerUnaryReactor* getShuffleResult(CallbackServerContext* context, const ByteBuffer* request,
+                                       ByteBuffer* response) override {
+    return ServeLater<wire::GetShuffleResultRequest, storage::ReportsAnswer>(
+        {"getShuffleResult", context, request, response},
+        [this](auto& asked, auto done) {
+          service_.GetResult({.key = KeyOf(asked),
+                              .partitions = {asked.partitionid()},
+                              .layout = ToLayout(asked.blockidlayout())},
+                             done);
+        },
+        AnswerResult<wire::GetShuffleResultResponse>());
   }
 
-  ServerUnaryReactor* getShuffleResultForMultiPart(
-      CallbackServerContext* context, const wire::GetShuffleResultForMultiPartRequest* request,
-      wire::GetShuffleResultForMultiPartResponse* response) override {
-    Call call(context, metrics_, "getShuffleResultForMultiPart");
-    ServerUnaryReactor* reactor = call.reactor();
-    service_.GetResult(
-        {.key = {request->appid(), request->shuffleid()},
-         .partitions = {request->partitions().begin(), request->partitions().end()},
-         .layout = ToLayout(request->blockidlayout())},
-        FinishResult(call, response));
-    return reactor;
+  ServerUnaryReactor* getShuffleResultForMultiPart(CallbackServerContext* context,
+                                                   const ByteBuffer* request,
+                                                   ByteBuffer* response) override {
+    return ServeLater<wire::GetShuffleResultForMultiPartRequest, storage::ReportsAnswer>(
+        {"getShuffleResultForMultiPart", context, request, response},
+        [this](auto& asked, auto done) {
+          service_.GetResult({.key = KeyOf(asked),
+                              .partitions = {asked.partitions().begin(), asked.partitions().end()},
+                              .layout = ToLayout(asked.blockidlayout())},
+                             done);
+        },
+        AnswerResult<wire::GetShuffleResultForMultiPartResponse>());
   }
 
   ServerUnaryReactor* getMemoryShuffleData(CallbackServerContext* context,
-                                           const grpc::ByteBuffer* request,
-                                           grpc::ByteBuffer* response) override {
-    Call call(context, metrics_, "getMemoryShuffleData");
-    ServerUnaryReactor* reactor = call.reactor();
-    wire::GetMemoryShuffleDataRequest message;
-    grpc::ByteBuffer bytes(*request);
-    if (!grpc::SerializationTraits<wire::GetMemoryShuffleDataRequest>::Deserialize(&bytes, &message)
-             .ok()) {
-      *response = EncodeMemoryReply({Invalid("the request is not a well-formed message"), {}});
-      call.Finish(Invalid(""));
-      return reactor;
-    }
-    MemoryReadCall args{.key = {message.appid(), message.shuffleid()},
-                        .partition = message.partitionid(),
-                        .last_block_id = message.lastblockid(),
-                        .read_bytes = message.readbuffersize(),
-                        .task_bitmap = message.serializedexpectedtaskidsbitmap()};
-    service_.ReadMemory(std::move(args),
-                        [call, response](Reply<storage::MemoryAnswer> reply) mutable {
-                          const Outcome outcome = reply.outcome;
-                          *response = EncodeMemoryReply(std::move(reply));
-                          call.Finish(outcome);
-                        });
-    return reactor;
+                                           const ByteBuffer* request,
+                                           ByteBuffer* response) override {
+    return ServeLater<wire::GetMemoryShuffleDataRequest, storage::MemoryAnswer>(
+        {"getMemoryShuffleData", context, request, response},
+        [this](auto& asked, auto done) {
+          service_.ReadMemory(
+              {.key = KeyOf(asked),
+               .partition = asked.partitionid(),
+               .last_block_id = asked.lastblockid(),
+               .read_bytes = asked.readbuffersize(),
+               .task_bitmap = std::move(*asked.mutable_serializedexpectedtaskidsbitmap())},
+              done);
+        },
+        [this](Call& call, Reply<storage::MemoryAnswer> reply) {
+          Observe(call, reply.outcome);
+          call.Answer(EncodeMemoryReply(std::move(reply)));
+        });
   }
 
   ServerUnaryReactor* getLocalShuffleIndex(CallbackServerContext* context,
-                                           const wire::GetLocalShuffleIndexRequest* request,
-                                           wire::GetLocalShuffleIndexResponse* response) override {
-    Call call(context, metrics_, "getLocalShuffleIndex");
-    return call.Answer(response, service_.ReadLocalIndex({request->appid(), request->shuffleid()},
-                                                         request->partitionid()));
+                                           const ByteBuffer* request,
+                                           ByteBuffer* response) override {
+    return Serve<wire::GetLocalShuffleIndexRequest, wire::GetLocalShuffleIndexResponse>(
+        {"getLocalShuffleIndex", context, request, response}, [this](auto& asked, auto&) {
+          return service_.ReadLocalIndex(KeyOf(asked), asked.partitionid());
+        });
   }
 
-  ServerUnaryReactor* getLocalShuffleData(CallbackServerContext* context,
-                                          const wire::GetLocalShuffleDataRequest* request,
-                                          wire::GetLocalShuffleDataResponse* response) override {
-    Call call(context, metrics_, "getLocalShuffleData");
-    return call.Answer(response,
-                       service_.ReadLocalData({.key = {request->appid(), request->shuffleid()},
-                                               .partition = request->partitionid(),
-                                               .offset = request->offset(),
-                                               .length = request->length()}));
+  ServerUnaryReactor* getLocalShuffleData(CallbackServerContext* context, const ByteBuffer* request,
+                                          ByteBuffer* response) override {
+    return Serve<wire::GetLocalShuffleDataRequest, wire::GetLocalShuffleDataResponse>(
+        {"getLocalShuffleData", context, request, response}, [this](auto& asked, auto&) {
+          return service_.ReadLocalData({.key = KeyOf(asked),
+                                         .partition = asked.partitionid(),
+                                         .offset = asked.offset(),
+                                         .length = asked.length()});
+        });
   }
 
-  ServerUnaryReactor* appHeartbeat(CallbackServerContext* context,
-                                   const wire::AppHeartBeatRequest* request,
-                                   wire::AppHeartBeatResponse* response) override {
-    Call call(context, metrics_, "appHeartbeat");
-    return call.Answer(response, service_.Heartbeat(request->appid()));
+  ServerUnaryReactor* appHeartbeat(CallbackServerContext* context, const ByteBuffer* request,
+                                   ByteBuffer* response) override {
+    return Serve<wire::AppHeartBeatRequest, wire::AppHeartBeatResponse>(
+        {"appHeartbeat", context, request, response},
+        [this](auto& asked, auto&) { return service_.Heartbeat(asked.appid()); });
   }
 
-  ServerUnaryReactor* unregisterShuffle(CallbackServerContext* context,
-                                        const wire::ShuffleUnregisterRequest* request,
-                                        wire::ShuffleUnregisterResponse* response) override {
-    Call call(context, metrics_, "unregisterShuffle");
-    return call.Answer(response, service_.Unregister({request->appid(), request->shuffleid()}));
+  ServerUnaryReactor* unregisterShuffle(CallbackServerContext* context, const ByteBuffer* request,
+                                        ByteBuffer* response) override {
+    return Serve<wire::ShuffleUnregisterRequest, wire::ShuffleUnregisterResponse>(
+        {"unregisterShuffle", context, request, response},
+        [this](auto& asked, auto&) { return service_.Unregister(KeyOf(asked)); });
   }
 
-  ServerUnaryReactor* unregisterShuffleByAppId(
-      CallbackServerContext* context, const wire::ShuffleUnregisterByAppIdRequest* request,
-      wire::ShuffleUnregisterByAppIdResponse* response) override {
-    Call call(context, metrics_, "unregisterShuffleByAppId");
-    return call.Answer(response, service_.UnregisterApp(request->appid()));
+  ServerUnaryReactor* unregisterShuffleByAppId(CallbackServerContext* context,
+                                               const ByteBuffer* request,
+                                               ByteBuffer* response) override {
+    return Serve<wire::ShuffleUnregisterByAppIdRequest, wire::ShuffleUnregisterByAppIdResponse>(
+        {"unregisterShuffleByAppId", context, request, response},
+        [this](auto& asked, auto&) { return service_.UnregisterApp(asked.appid()); });
   }
 
   // The storage type contains MEMORY, so there is nothing to commit, and remote merge is not
   // offered.
-  ServerUnaryReactor* commitShuffleTask(CallbackServerContext* context,
-                                        const wire::ShuffleCommitRequest*,
-                                        wire::ShuffleCommitResponse* response) override {
-    return NotOffered(context, "commitShuffleTask", response);
+  ServerUnaryReactor* commitShuffleTask(CallbackServerContext* context, const ByteBuffer* request,
+                                        ByteBuffer* response) override {
+    return NotOffered<wire::ShuffleCommitResponse>(
+        {"commitShuffleTask", context, request, response});
   }
-  ServerUnaryReactor* finishShuffle(CallbackServerContext* context,
-                                    const wire::FinishShuffleRequest*,
-                                    wire::FinishShuffleResponse* response) override {
-    return NotOffered(context, "finishShuffle", response);
+  ServerUnaryReactor* finishShuffle(CallbackServerContext* context, const ByteBuffer* request,
+                                    ByteBuffer* response) override {
+    return NotOffered<wire::FinishShuffleResponse>({"finishShuffle", context, request, response});
   }
-  ServerUnaryReactor* startSortMerge(CallbackServerContext* context,
-                                     const wire::StartSortMergeRequest*,
-                                     wire::StartSortMergeResponse* response) override {
-    return NotOffered(context, "startSortMerge", response);
+  ServerUnaryReactor* startSortMerge(CallbackServerContext* context, const ByteBuffer* request,
+                                     ByteBuffer* response) override {
+    return NotOffered<wire::StartSortMergeResponse>({"startSortMerge", context, request, response});
   }
   ServerUnaryReactor* getSortedShuffleData(CallbackServerContext* context,
-                                           const wire::GetSortedShuffleDataRequest*,
-                                           wire::GetSortedShuffleDataResponse* response) override {
-    return NotOffered(context, "getSortedShuffleData", response);
+                                           const ByteBuffer* request,
+                                           ByteBuffer* response) override {
+    return NotOffered<wire::GetSortedShuffleDataResponse>(
+        {"getSortedShuffleData", context, request, response});
   }
 
  private:
-  Outcome Send(const grpc::ByteBuffer& request) {
+  static constexpr int64_t kNoTicket = -1;
+
+  // A call whose answer is ready at once: handle(request, response) fills what the response holds
+  // beside status and text.
+  template <class Request, class Response, class Handle>
+  ServerUnaryReactor* Serve(const Arrival& arrival, const Handle& handle) {
+    auto* call = new Call(arrival, watch_);
+    Request asked;
+    Response message;
+    Outcome outcome = ParseRequest(*arrival.request, asked);
+    if (outcome.ok()) outcome = handle(asked, message);
+    Answer(*call, outcome, message);
+    return call;
+  }
+
+  // A call that may wait: start(request, done) passes done on, which calls answer(call, reply).
+  template <class Request, class Value, class Start, class Done>
+  ServerUnaryReactor* ServeLater(const Arrival& arrival, const Start& start, const Done& answer) {
+    auto* call = new Call(arrival, watch_);
+    Request asked;
+    const Outcome outcome = ParseRequest(*arrival.request, asked);
+    call->DropRequest();
+    const auto done = [call, answer](Reply<Value> reply) { answer(*call, std::move(reply)); };
+    if (outcome.ok()) {
+      start(asked, done);
+    } else {
+      done({outcome, {}});
+    }
+    return call;
+  }
+
+  template <class Response>
+  std::function<void(Call&, Reply<storage::ReportsAnswer>)> AnswerResult() {
+    return [this](Call& call, Reply<storage::ReportsAnswer> reply) {
+      Response message;
+      message.set_serializedbitmap(std::move(reply.value.bitmap));
+      Answer(call, reply.outcome, message, [grant = std::move(reply.value.grant)] {});
+    };
+  }
+
+  template <class Response>
+  ServerUnaryReactor* NotOffered(const Arrival& arrival) {
+    auto* call = new Call(arrival, watch_);
+    Response message;
+    Answer(*call,
+           Invalid(std::string(arrival.method) +
+                   " is not offered by this server: its storage type is MEMORY_LOCALFILE"),
+           message);
+    return call;
+  }
+
+  template <class Response>
+  void Answer(Call& call, const Outcome& outcome, Response& message,
+              std::function<void()> on_done = nullptr) {
+    Put(outcome, message);
+    Observe(call, outcome);
+    call.Answer(BytesOf(message), std::move(on_done));
+  }
+
+  void Observe(const Call& call, const Outcome& outcome) {
+    metrics_.Observe(call.method(), static_cast<int>(outcome.code), call.seconds());
+  }
+
+  Outcome Register(const wire::ShuffleRegisterRequest& asked) {
+    RegisterCall args{.key = KeyOf(asked),
+                      .ranges = {},
+                      .properties = {asked.properties().begin(), asked.properties().end()},
+                      .has_merge_context = asked.has_mergecontext()};
+    for (const wire::ShufflePartitionRange& range : asked.partitionranges()) {
+      args.ranges.push_back({range.start(), range.end()});
+    }
+    return service_.Register(std::move(args));
+  }
+
+  Outcome Send(const ByteBuffer& request) {
     Result<SendMessage> message = TakeSlices(request);
     if (!message) return ToOutcome(message.error());
     Result<SendHeadFields> head = ParseSendHead(*message);
@@ -255,31 +299,25 @@ class ShuffleGrpc final : public RawBase {
     return service_.Store(std::move(*admission.value), *batch);
   }
 
-  template <class Response>
-  static ShuffleService::ResultDone FinishResult(Call call, Response* response) {
-    return [call, response](Reply<storage::ReportsAnswer> reply) mutable {
-      response->set_serializedbitmap(std::move(reply.value.bitmap));
-      call.Answer(response, reply.outcome);
-    };
-  }
-
-  template <class Response>
-  ServerUnaryReactor* NotOffered(CallbackServerContext* context, const char* method,
-                                 Response* response) {
-    Call call(context, metrics_, method);
-    return call.Answer(response,
-                       Invalid(std::string(method) + " is not offered by this server: "
-                                                     "its storage type is MEMORY_LOCALFILE"));
+  Outcome Report(const wire::ReportShuffleResultRequest& asked) {
+    std::vector<storage::PartitionReport> reports;
+    for (const wire::PartitionToBlockIds& report : asked.partitiontoblockids()) {
+      reports.push_back({report.partitionid(),
+                         {report.blockids().data(), static_cast<size_t>(report.blockids_size())}});
+    }
+    return service_.Report(KeyOf(asked), std::move(reports));
   }
 
   ShuffleService& service_;
   CallMetrics& metrics_;
+  AnswerWatch& watch_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> MakeShuffleGrpc(ShuffleService& service, CallMetrics& metrics) {
-  return std::make_unique<ShuffleGrpc>(service, metrics);
+std::unique_ptr<grpc::Service> MakeShuffleGrpc(ShuffleService& service, CallMetrics& metrics,
+                                               AnswerWatch& watch) {
+  return std::make_unique<ShuffleGrpc>(service, metrics, watch);
 }
 
 }  // namespace dovetail::server

@@ -42,6 +42,7 @@ TEST(Keys, AreExactlyThese) {
                                              "grpc_message_bytes_max",
                                              "grpc_memory_bytes_max",
                                              "grpc_streams_max",
+                                             "grpc_answer_timeout_ms",
                                              "tags",
                                              "heartbeat_interval_seconds",
                                              "stop_deadline_ms",

@@ -42,7 +42,7 @@ class CoordinatorGrpcTest : public testing::Test {
           observed_.push_back({std::string(method), status, seconds});
           changed_.notify_all();
         },
-        kEntriesInFlightMax);
+        watch_, kEntriesInFlightMax);
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(service_.get());
@@ -134,6 +134,8 @@ class CoordinatorGrpcTest : public testing::Test {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Observed> observed_;
+  Counter& cut_ = metrics_.AddCounter("dovetail_answers_cut_total", "Answers given up");
+  AnswerWatch watch_{Milliseconds(60'000), cut_};
   std::unique_ptr<grpc::Service> service_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
@@ -327,8 +329,17 @@ TEST_F(CoordinatorGrpcTest, BytesThatAreNoRequestAreAnswered) {
     wire::GetShuffleAssignmentsResponse response;
     ASSERT_TRUE(response.ParseFromString(answer));
     EXPECT_EQ(response.status(), wire::INVALID_REQUEST);
-    for (const char* method : {"heartbeat", "registerApplicationInfo", "accessCluster"}) {
-      EXPECT_NE(CallRaw(method, junk).error_code(), grpc::StatusCode::UNKNOWN) << method;
+    for (const char* method :
+         {"heartbeat", "registerApplicationInfo", "appHeartbeat", "accessCluster",
+          "fetchClientConf", "fetchClientConfV2", "fetchRemoteStorage", "reportClientOperation"}) {
+      ASSERT_TRUE(CallRaw(method, junk, &answer).ok()) << method;
+      // The status is field 1 of all of them. Where field 4 is unknown, it is no text.
+      const bool well_formed = junk.size() == 4 && !answer.starts_with("\x08");
+      EXPECT_TRUE(well_formed || answer.starts_with("\x08\x09")) << method;
+    }
+    for (const char* method :
+         {"getShuffleServerList", "getShuffleServerNum", "checkServiceAvailable"}) {
+      EXPECT_TRUE(CallRaw(method, junk).ok()) << method;
     }
   }
   EXPECT_EQ(Call(&Stub::heartbeat, Beat("a")).status(), wire::SUCCESS);
