@@ -56,6 +56,7 @@ TEST_P(PoolTransfer, AShortReadIsContinuedAtEveryByte) {
       ASSERT_TRUE(std::equal(read->begin(), read->end(), bytes.begin() + from)) << short_bytes;
     }
   }
+  EXPECT_EQ(bench_->engine->counters().direct_refused, 0);  // went on, not all over again
 }
 
 TEST_P(PoolTransfer, AReadOfNothingIsTheEnd) {
