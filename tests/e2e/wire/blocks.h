@@ -14,6 +14,13 @@ namespace dovetail::e2e {
 // What the client adds to a block's length when it asks for a ticket, and what a stored one counts.
 inline constexpr int64_t kTicketOverheadBytes = 32;
 inline constexpr int64_t kStoredOverheadBytes = 64;
+// What a block in an answer counts beside its data.
+inline constexpr int64_t kSegmentBytes = 64;
+
+// Share of read_bytes_max that an answer of `count` blocks of `bytes` each takes.
+constexpr int64_t AnswerCost(int64_t count, int64_t bytes) {
+  return count * (bytes + kSegmentBytes);
+}
 
 // Spark's default layout of a block id: 21 bits sequence, 20 partition, 22 task.
 wire::BlockIdLayout SparkLayout();

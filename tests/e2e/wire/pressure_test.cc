@@ -184,7 +184,7 @@ TEST_F(ReadTest, ClientGoneInTheMiddleOfAnAnswer) {
   EXPECT_EQ(client().Store(target, groups), wire::SUCCESS);
   StalledCall stalled(daemon().grpc_port(), kRead, ReadBytes(target));
   ASSERT_TRUE(stalled.sent());
-  EXPECT_TRUE(daemon().WaitMetric("dovetail_read_bytes_in_flight", 16 * (2 << 20)));
+  EXPECT_TRUE(daemon().WaitMetric("dovetail_read_bytes_in_flight", AnswerCost(16, 2 << 20)));
   // The next one waits for its share.
   auto waiting = std::async(std::launch::async, [&] {
     return ReadPages(client(), {.target = target, .filter = {}}).blocks.size();
@@ -199,7 +199,7 @@ TEST_F(ReadTest, ShuffleGoneInTheMiddleOfAnAnswer) {
   const Target target = Registered(1);
   EXPECT_EQ(client().Store(target, {MakeBlocks(0, 0, 4, 1 << 20)}), wire::SUCCESS);
   StalledCall stalled(daemon().grpc_port(), kRead, ReadBytes(target));
-  EXPECT_TRUE(daemon().WaitMetric("dovetail_read_bytes_in_flight", 4 << 20));
+  EXPECT_TRUE(daemon().WaitMetric("dovetail_read_bytes_in_flight", AnswerCost(4, 1 << 20)));
   auto waiting = std::async(std::launch::async, [&] {
     return ReadPage(client(), {.target = target, .filter = {}}).status();
   });
@@ -240,7 +240,7 @@ TEST_F(ShortReadWaitTest, NoBufferWhenTheTimeIsUp) {
   const PageAsk ask{.target = target, .filter = {}};
   {
     StalledCall stalled(daemon().grpc_port(), kRead, ToRequest(ask).SerializeAsString());
-    EXPECT_TRUE(daemon().WaitMetric("dovetail_read_bytes_in_flight", 4 << 20));
+    EXPECT_TRUE(daemon().WaitMetric("dovetail_read_bytes_in_flight", AnswerCost(4, 1 << 20)));
     const auto page = ReadPage(client(), ask);
     EXPECT_EQ(page.status(), wire::NO_BUFFER);
     EXPECT_EQ(page.shuffledatablocksegments_size(), 0);

@@ -115,7 +115,7 @@ TEST_F(StopTest, ACallThatDoesNotEndIsCut) {
   StalledCall stalled(
       daemon_->grpc_port(), "/rss.common.ShuffleServer/getMemoryShuffleData",
       ToRequest({.target = target_, .partition = 1, .filter = {}}).SerializeAsString());
-  ASSERT_TRUE(daemon_->WaitMetric("dovetail_read_bytes_in_flight", 4 << 20));
+  ASSERT_TRUE(daemon_->WaitMetric("dovetail_read_bytes_in_flight", AnswerCost(4, 1 << 20)));
   auto waiting = std::async(std::launch::async, [&] {
     return ReadPage(*client_, {.target = target_, .filter = {}}).status();
   });
