@@ -70,7 +70,8 @@ void Configure(const ServerOptions& options, grpc::ServerBuilder& builder) {
       GRPC_ARG_MAX_CONCURRENT_STREAMS,
       static_cast<int>(std::min<int64_t>(options.grpc_streams_max, INT_MAX)));
   // A call can be cut only if its connection can be written to. One whose peer takes nothing at all
-  // is closed by the kernel (TCP_USER_TIMEOUT), which gRPC asks for when keep-alive is on.
+  // is closed by the kernel (TCP_USER_TIMEOUT, which gRPC sets from these; 20 s by itself, and then
+  // it would cut answers that may take longer).
   const int unread_ms =
       static_cast<int>(std::min<int64_t>(options.grpc_answer_timeout_ms + kCutFirstMs, INT_MAX));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepAliveMs);
