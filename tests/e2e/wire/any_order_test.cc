@@ -105,10 +105,7 @@ TEST_F(AnyOrderTest, OneFieldUnset) {
     for (size_t cut = 0; cut <= bytes.size(); ++cut) {
       // Cut at every place: where that is between two fields the rest of them is unset.
       const RawAnswer answer = client().Raw(method.path, bytes.substr(0, cut));
-      if (!answer.status.ok()) {
-        EXPECT_EQ(answer.status.error_code(), grpc::StatusCode::UNIMPLEMENTED) << method.path;
-        continue;
-      }
+      ASSERT_TRUE(answer.status.ok()) << method.path << " " << cut;
       EXPECT_TRUE(defined.contains(method.status(answer.bytes))) << method.path << " " << cut;
     }
   }
