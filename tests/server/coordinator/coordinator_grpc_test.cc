@@ -1,5 +1,6 @@
 #include "server/coordinator/coordinator_grpc.h"
 
+#include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -8,7 +9,6 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <regex>
 #include <set>
 #include <string>
 #include <utility>
@@ -287,10 +287,9 @@ TEST_F(CoordinatorGrpcTest, AccessGivesAFreshUuidOrDenies) {
   for (int i = 0; i < 50; ++i) {
     const auto granted = Call(&Stub::accessCluster, request);
     EXPECT_EQ(granted.status(), wire::SUCCESS);
-    EXPECT_TRUE(std::regex_match(
-        granted.uuid(),
-        std::regex("[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")))
-        << granted.uuid();
+    EXPECT_THAT(granted.uuid(),
+                testing::MatchesRegex(
+                    "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"));
     uuids.insert(granted.uuid());
   }
   EXPECT_EQ(uuids.size(), 50U);
