@@ -213,7 +213,8 @@ TEST(ProcessMetrics, FollowDescriptorsAndThreads) {
   waiting.join();
   close(descriptor);
   EXPECT_EQ(Sample(during, "process_open_fds"), Sample(before, "process_open_fds") + 1);
-  EXPECT_EQ(Sample(during, "process_threads"), Sample(before, "process_threads") + 1);
+  // At least ours: ThreadSanitizer adds one of its own with the first.
+  EXPECT_GE(Sample(during, "process_threads"), Sample(before, "process_threads") + 1);
 }
 
 }  // namespace
