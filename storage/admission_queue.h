@@ -42,8 +42,6 @@ class AdmissionQueue {
   void Close();
 
   int64_t waiting() const;
-  // Bytes that the first in line asked for; 0 when nobody waits.
-  int64_t first_waiting_bytes() const;
 
  private:
   struct Waiter {

@@ -124,7 +124,7 @@ class ShuffleStore {
 
   // Answers everyone who waits for a ticket and gives out no more.
   void CloseAdmission() { require_queue_.Close(); }
-  // The same for reads that wait for their share; what needs no wait still works.
+  // The same for reads: those that need a share of the read budget are refused from now on.
   void Close();
   // Ends every app's life; after it (and when all answers are out) all gauges of use are 0.
   void Clear();
