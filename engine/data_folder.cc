@@ -184,4 +184,16 @@ Status DataFolder::RemoveFolder(const std::string& path) {
   return status;
 }
 
+Status DataFolder::Space(SpaceInfo& out) {
+  struct statfs space {};
+  if (const int result = calls_->StatFileSystem(root_, &space); result < 0) {
+    return FailErrno("space", -result);
+  }
+  const auto block_bytes =
+      static_cast<int64_t>(space.f_frsize > 0 ? space.f_frsize : space.f_bsize);
+  out = {.total_bytes = static_cast<int64_t>(space.f_blocks) * block_bytes,
+         .free_bytes = static_cast<int64_t>(space.f_bavail) * block_bytes};
+  return {};
+}
+
 }  // namespace dovetail::engine

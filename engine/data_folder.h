@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "engine/base/result.h"
+#include "engine/engine.h"
 #include "engine/system_calls.h"
 
 namespace dovetail::engine {
@@ -41,6 +42,9 @@ class DataFolder {
   Status RemoveFile(const std::string& path);
   // Nor is a folder that is not empty.
   Status RemoveFolder(const std::string& path);
+
+  // Of the file system below.
+  Status Space(SpaceInfo& out);
 
   int descriptor() const { return root_; }
 

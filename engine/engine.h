@@ -39,6 +39,7 @@
 #include "engine/base/buffer.h"
 #include "engine/base/clock.h"
 #include "engine/base/result.h"
+#include "engine/counters.h"
 
 namespace dovetail::engine {
 
@@ -75,9 +76,16 @@ struct ReadRequest {
   TimePoint deadline = TimePoint::max();
 };
 
+// Of the file system that the data path lies on.
+struct SpaceInfo {
+  int64_t total_bytes = 0;
+  int64_t free_bytes = 0;  // for a process without privileges
+};
+
 class Engine {
  public:
   using Done = std::move_only_function<void(Status)>;
+  using SpaceDone = std::move_only_function<void(Result<SpaceInfo>)>;
   using OpenDone = std::move_only_function<void(Result<FileRef>)>;
   // Exactly length bytes, in one or more slices.
   using ReadDone = std::move_only_function<void(Result<SliceChain>)>;
@@ -101,11 +109,15 @@ class Engine {
   // Removes the folder if it is empty; one that is not there, or not empty, is no error.
   virtual void RemoveFolder(std::string path, Done done) = 0;
 
+  virtual void Space(SpaceDone done) = 0;
+
   virtual int shards() const = 0;
   // Runs the task on the shard's strand. Tasks posted before Stop run; later ones are dropped
   // (false).
   virtual bool Post(int shard, std::move_only_function<void()> task) = 0;
 
+  // What it did so far; null where nobody counts.
+  virtual const EngineCounters* counters() const { return nullptr; }
   // Operations accepted and not completed.
   virtual int64_t in_flight() const = 0;
 

@@ -169,6 +169,16 @@ void PoolEngine::RemoveFolder(std::string path, Done done) {
       std::move(done));
 }
 
+void PoolEngine::Space(SpaceDone done) {
+  auto space = std::make_shared<SpaceInfo>();
+  SubmitControl(
+      "space of the file system", [core = core_, space] { return core->folder->Space(*space); },
+      [space, done = std::move(done)](Status status) mutable {
+        if (!status) return done(std::unexpected(status.error()));
+        done(*space);
+      });
+}
+
 bool PoolEngine::Post(int shard, std::move_only_function<void()> task) {
   DOVETAIL_CHECK(shard >= 0 && shard < shards());
   return shards_[static_cast<size_t>(shard)]->Post(std::move(task));

@@ -44,6 +44,7 @@ class PoolEngine : public Engine {
   void Truncate(FileRef file, int64_t size, Done done) override;
   void Remove(std::string path, Done done) override;
   void RemoveFolder(std::string path, Done done) override;
+  void Space(SpaceDone done) override;
   int shards() const override { return core_->options.shards; }
   bool Post(int shard, std::move_only_function<void()> task) override;
   int64_t in_flight() const override { return core_->threads->in_flight(); }
@@ -52,7 +53,7 @@ class PoolEngine : public Engine {
 
   // Operations waiting for a thread, by kind.
   int64_t waiting(Lane lane) const { return core_->threads->waiting(lane); }
-  const EngineCounters& counters() const { return core_->counters; }
+  const EngineCounters* counters() const override { return &core_->counters; }
 
  private:
   explicit PoolEngine(std::shared_ptr<PoolCore> core);

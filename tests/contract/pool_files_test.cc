@@ -103,13 +103,13 @@ TEST_P(PoolFiles, NoDescriptorIsLeaked) {
       ASSERT_FALSE(Open(engine, "a/b", false));
       ASSERT_TRUE(RemoveFolder(engine, "a/b"));
     }
-    EXPECT_EQ(bench.engine->counters().descriptors, 20);
+    EXPECT_EQ(bench.engine->counters()->descriptors, 20);
     for (int i = 0; i < 10; ++i) ASSERT_TRUE(Remove(engine, fmt::format("a/b/{}", i)));
     files.resize(3);
     ASSERT_TRUE(engine.Stop(TimePoint::max()));
-    EXPECT_EQ(bench.engine->counters().descriptors, 6);
+    EXPECT_EQ(bench.engine->counters()->descriptors, 6);
     files.clear();
-    EXPECT_EQ(bench.engine->counters().descriptors, 0);
+    EXPECT_EQ(bench.engine->counters()->descriptors, 0);
   }
   EXPECT_EQ(OpenDescriptors(), before);
 }
@@ -128,7 +128,7 @@ TEST_F(PoolOpening, WithoutDirectIoAFileTakesEverythingBuffered) {
   const Result<FileRef> file = Open(engine(), "file", true);
   ASSERT_TRUE(file);
   EXPECT_EQ((*file)->direct_alignment(), 1);
-  EXPECT_EQ(bench_.engine->counters().descriptors, 1);
+  EXPECT_EQ(bench_.engine->counters()->descriptors, 1);
   const Bytes bytes = Pattern(1001, 1);
   for (const auto mode : {engine::IoMode::kDirect, engine::IoMode::kBuffered}) {
     ASSERT_TRUE(Append(engine(), {.file = *file, .data = ChainOf(bytes, 10), .mode = mode}));

@@ -134,7 +134,7 @@ TEST_P(PoolThreading, ADeadlineWaitsForWhatTheKernelHolds) {
   file.reset();
   ASSERT_TRUE(Remove(engine(), "file"));
   EXPECT_EQ(calls().count(Kernel::kClose) - closed_by_remove, closed_by_remove - closed);
-  EXPECT_EQ(bench_->engine->counters().descriptors, 2);
+  EXPECT_EQ(bench_->engine->counters()->descriptors, 2);
   calls().Release();
   EXPECT_TRUE(held.Wait());
   EXPECT_TRUE(watched.expired());
@@ -225,9 +225,9 @@ TEST_P(PoolThreading, AHungDiskIsLeftBehind) {
   EXPECT_EQ(CodeOf(Append(engine(), AppendOf(file, 0, {}))), ErrorCode::kShutdown);
 
   // The disk comes back: the bytes may be used to the end, and nobody is called any more.
-  const int64_t before = bench_->engine->counters().appends;
+  const int64_t before = bench_->engine->counters()->appends;
   calls().Release();
-  while (bench_->engine->counters().appends == before) std::this_thread::yield();
+  while (bench_->engine->counters()->appends == before) std::this_thread::yield();
   EXPECT_EQ(*late, 0);
   EXPECT_FALSE(watched.expired());
   file.reset();
@@ -238,14 +238,14 @@ TEST_P(PoolThreading, AHungDiskIsLeftBehind) {
 TEST_P(PoolThreading, ClosingDoesNotBlockWhoLetsGo) {
   FileRef file = Create();
   ASSERT_TRUE(Append(engine(), AppendOf(file, 0, Pattern(kPage, 1))));
-  EXPECT_EQ(bench_->engine->counters().descriptors, 2);
+  EXPECT_EQ(bench_->engine->counters()->descriptors, 2);
   calls().Hang(Kernel::kClose);
   file.reset();  // comes back although close hangs
   calls().WaitUntilHung(Kernel::kClose, 1);
-  EXPECT_EQ(bench_->engine->counters().descriptors, 2);
+  EXPECT_EQ(bench_->engine->counters()->descriptors, 2);
   calls().Release();
   EXPECT_TRUE(engine().Stop(TimePoint::max()));
-  EXPECT_EQ(bench_->engine->counters().descriptors, 0);
+  EXPECT_EQ(bench_->engine->counters()->descriptors, 0);
 }
 
 }  // namespace

@@ -22,14 +22,14 @@ TEST_P(PoolTransfer, AShortWriteIsContinuedAtEveryByte) {
   for (const int64_t short_bytes : {int64_t{0}, int64_t{1}, int64_t{511}, int64_t{512}, kPage - 1,
                                     kPage, kPage + 1, 2 * kPage, size - 1}) {
     const FileRef file = Create("file" + std::to_string(short_bytes));
-    const int64_t continued = bench_->engine->counters().continued;
+    const int64_t continued = bench_->engine->counters()->continued;
     calls().Next(Kernel::kPwritev, {.short_bytes = short_bytes});
     const Bytes bytes = Pattern(size, static_cast<uint64_t>(short_bytes));
     ASSERT_TRUE(Append(engine(), AppendOf(file, 0, bytes, 1000))) << short_bytes;
     const Result<Bytes> read = Read(engine(), ReadOf(file, 0, size));
     ASSERT_TRUE(read);
     ASSERT_TRUE(*read == bytes) << short_bytes;
-    EXPECT_EQ(bench_->engine->counters().continued, continued + 1) << short_bytes;
+    EXPECT_EQ(bench_->engine->counters()->continued, continued + 1) << short_bytes;
   }
 }
 
@@ -56,7 +56,7 @@ TEST_P(PoolTransfer, AShortReadIsContinuedAtEveryByte) {
       ASSERT_TRUE(std::equal(read->begin(), read->end(), bytes.begin() + from)) << short_bytes;
     }
   }
-  EXPECT_EQ(bench_->engine->counters().direct_refused, 0);  // went on, not all over again
+  EXPECT_EQ(bench_->engine->counters()->direct_refused, 0);  // went on, not all over again
 }
 
 TEST_P(PoolTransfer, AReadOfNothingIsTheEnd) {
@@ -135,7 +135,7 @@ TEST_P(PoolTransfer, FullAtAnyByteLeavesTheFileAsItWas) {
     EXPECT_FALSE(Read(engine(), ReadOf(file, 2 * kPage, kPage + 1)));
     ASSERT_TRUE(Truncate(engine(), file, 2 * kPage));
   }
-  EXPECT_EQ(bench_->engine->counters().rollbacks, 7);
+  EXPECT_EQ(bench_->engine->counters()->rollbacks, 7);
 }
 
 TEST_P(PoolTransfer, AFailureInALaterCallCutsBackToTheBeginning) {
@@ -171,7 +171,7 @@ TEST_P(PoolTransfer, ACutThatFailsIsSaidAndHarmsNothing) {
   EXPECT_TRUE(*Read(engine(), ReadOf(file, 0, kPage)) == before);
   EXPECT_TRUE(*Read(engine(), ReadOf(file, kPage, kPage)) == after);
   EXPECT_FALSE(Read(engine(), ReadOf(file, kPage, kPage + 1)));
-  EXPECT_EQ(bench_->engine->counters().rollback_failures, 1);
+  EXPECT_EQ(bench_->engine->counters()->rollback_failures, 1);
 }
 
 TEST_P(PoolTransfer, OneCallForAsManyPiecesAsItTakes) {
@@ -208,7 +208,7 @@ TEST_P(PoolTransfer, AFileThatRefusesDirectTransfersIsUsedBuffered) {
   }
   ASSERT_TRUE(status);
   EXPECT_TRUE(*Read(engine(), ReadOf(file, 0, 3 * kPage)) == bytes);
-  EXPECT_EQ(bench_->engine->counters().direct_refused, 1);
+  EXPECT_EQ(bench_->engine->counters()->direct_refused, 1);
 }
 
 TEST_P(PoolTransfer, ReservingAsksOnlyForWhatIsMissing) {
@@ -242,7 +242,7 @@ TEST_P(PoolTransfer, AReservationThatFailsChangesNothing) {
   EXPECT_EQ(full.error().os_error, ENOSPC);
   calls().Next(Kernel::kFallocate, {.os_error = EOPNOTSUPP});
   EXPECT_TRUE(Reserve(engine(), file, 1 << 20));
-  EXPECT_EQ(bench_->engine->counters().unreserved, 1);
+  EXPECT_EQ(bench_->engine->counters()->unreserved, 1);
   EXPECT_TRUE(*Read(engine(), ReadOf(file, 0, 2 * kPage)) == bytes);
 }
 

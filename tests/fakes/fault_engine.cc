@@ -332,4 +332,21 @@ void FaultEngine::RemoveFolder(std::string path, Done done) {
       std::move(done));
 }
 
+void FaultEngine::Space(SpaceDone done) {
+  auto space = std::make_shared<engine::SpaceInfo>();
+  EnterSimple(
+      Call::kSpace,
+      [this, space](Done inner_done) mutable {
+        inner_.Space([space, inner_done = std::move(inner_done)](auto answer) mutable {
+          if (!answer) return inner_done(std::unexpected(answer.error()));
+          *space = *answer;
+          inner_done({});
+        });
+      },
+      [space, done = std::move(done)](Status status) mutable {
+        if (!status) return done(std::unexpected(status.error()));
+        done(*space);
+      });
+}
+
 }  // namespace dovetail::fakes

@@ -31,8 +31,17 @@
 
 namespace dovetail::fakes {
 
-enum class Call : uint8_t { kOpen, kAppend, kRead, kReserve, kTruncate, kRemove, kRemoveFolder };
-inline constexpr size_t kCalls = 7;
+enum class Call : uint8_t {
+  kOpen,
+  kAppend,
+  kRead,
+  kReserve,
+  kTruncate,
+  kRemove,
+  kRemoveFolder,
+  kSpace
+};
+inline constexpr size_t kCalls = 8;
 
 struct FaultOptions {
   uint64_t seed = 1;
@@ -66,6 +75,7 @@ class FaultEngine : public engine::Engine {
   void Truncate(engine::FileRef file, int64_t size, Done done) override;
   void Remove(std::string path, Done done) override;
   void RemoveFolder(std::string path, Done done) override;
+  void Space(SpaceDone done) override;
   int shards() const override { return inner_.shards(); }
   bool Post(int shard, std::move_only_function<void()> task) override;
   int64_t in_flight() const override;

@@ -211,4 +211,10 @@ void MemDisk::LoseNames() {
   folders_.clear();
 }
 
+engine::SpaceInfo MemDisk::Space() const {
+  std::lock_guard lock(mutex_);
+  return {.total_bytes = options_.capacity_bytes,
+          .free_bytes = std::max<int64_t>(0, options_.capacity_bytes - UsedBytes())};
+}
+
 }  // namespace dovetail::fakes

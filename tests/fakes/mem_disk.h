@@ -16,6 +16,7 @@
 
 #include "engine/base/buffer.h"
 #include "engine/base/result.h"
+#include "engine/engine.h"
 
 namespace dovetail::fakes {
 
@@ -49,6 +50,8 @@ class MemDisk {
 
   // What a crash makes of a write under way: the first `bytes` bytes, no cut.
   void WriteTorn(Inode& file, int64_t offset, const SliceChain& data, int64_t bytes);
+
+  engine::SpaceInfo Space() const;
 
   // For tests, from here on.
   void SetCapacity(int64_t bytes);

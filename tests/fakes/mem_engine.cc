@@ -211,6 +211,15 @@ void MemEngine::RemoveFolder(std::string path, Done done) {
   Submit(std::move(event), {});
 }
 
+void MemEngine::Space(SpaceDone done) {
+  Event event;
+  event.run = [disk = disk_, done = std::move(done)](std::optional<Error> error) mutable {
+    if (error) return done(std::unexpected(*error));
+    done(disk->Space());
+  };
+  Submit(std::move(event), {});
+}
+
 bool MemEngine::Post(int shard, std::move_only_function<void()> task) {
   DOVETAIL_CHECK(shard >= 0 && shard < options_.shards);
   std::lock_guard lock(mutex_);

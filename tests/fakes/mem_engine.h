@@ -47,6 +47,7 @@ class MemEngine : public engine::Engine {
   void Truncate(engine::FileRef file, int64_t size, Done done) override;
   void Remove(std::string path, Done done) override;
   void RemoveFolder(std::string path, Done done) override;
+  void Space(SpaceDone done) override;
   int shards() const override { return options_.shards; }
   bool Post(int shard, std::move_only_function<void()> task) override;
   int64_t in_flight() const override;
