@@ -23,6 +23,8 @@ std::string Shown(const std::string& text) {
 std::string NameOf(const TomlValue& value) {
   if (const auto* number = std::get_if<int64_t>(&value)) return std::to_string(*number);
   if (const auto* text = std::get_if<std::string>(&value)) return "the text " + Shown(*text);
+  if (const auto* on = std::get_if<bool>(&value)) return *on ? "true" : "false";
+  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
   if (const auto* other = std::get_if<OtherValue>(&value)) return other->what;
   return "an array";
 }
@@ -48,6 +50,22 @@ Refusal AssignInteger(const Key& key, const TomlValue& value, int64_t* field) {
   const bool derives = number == 0 && !key.derived.empty();
   if (!derives && (number < key.min || number > key.max)) return Sentence(key, NameOf(value), "");
   *field = number;
+  return std::nullopt;
+}
+
+Refusal AssignSwitch(const Key& key, const TomlValue& value, bool* field) {
+  const auto* on = std::get_if<bool>(&value);
+  if (on == nullptr) return Sentence(key, NameOf(value), "");
+  *field = *on;
+  return std::nullopt;
+}
+
+Refusal AssignRatio(const Key& key, const TomlValue& value, double* field) {
+  const auto* ratio = std::get_if<double>(&value);
+  if (ratio == nullptr || !(*ratio >= 0.0 && *ratio <= 1.0)) {
+    return Sentence(key, NameOf(value), "");
+  }
+  *field = *ratio;
   return std::nullopt;
 }
 
@@ -101,6 +119,12 @@ Refusal AssignTextList(const Key& key, const TomlValue& value, std::vector<std::
 std::optional<std::string> Assign(const Key& key, const TomlValue& value, Config* config) {
   if (const auto* field = std::get_if<IntegerField>(&key.field)) {
     return AssignInteger(key, value, &(*field)(*config));
+  }
+  if (const auto* field = std::get_if<SwitchField>(&key.field)) {
+    return AssignSwitch(key, value, &(*field)(*config));
+  }
+  if (const auto* field = std::get_if<RatioField>(&key.field)) {
+    return AssignRatio(key, value, &(*field)(*config));
   }
   if (const auto* field = std::get_if<TextField>(&key.field)) {
     return AssignText(key, value, &(*field)(*config));

@@ -213,6 +213,84 @@ constexpr auto kKeys = std::to_array<Key>({
      .expected = "an array of absolute paths",
      .check = CheckDataPath},
 
+    {.section = "localfile_store",
+     .name = "min_number_of_available_disks",
+     .meaning = "Fewer usable disks than this and the server takes no new shuffles.",
+     .field = [](Config& c) -> auto& { return c.store.local_file.min_number_of_available_disks; },
+     .min = 1,
+     .max = 1024,
+     .derived = "all of them"},
+    {.section = "localfile_store",
+     .name = "disk_high_watermark",
+     .meaning = "Used share of the file system above which a disk takes no new data.",
+     .field = [](Config& c) -> auto& { return c.store.local_file.disk_high_watermark; }},
+    {.section = "localfile_store",
+     .name = "disk_low_watermark",
+     .meaning = "Used share of the file system below which a full disk takes data again.",
+     .field = [](Config& c) -> auto& { return c.store.local_file.disk_low_watermark; }},
+    {.section = "localfile_store",
+     .name = "disk_healthy_check_interval_sec",
+     .meaning = "Pause between two looks at the space and the state of each disk.",
+     .field = [](Config& c) -> auto& { return c.store.local_file.disk_healthy_check_interval_sec; },
+     .min = 1,
+     .max = kHourSec},
+    {.section = "localfile_store",
+     .name = "direct_io_append_enable",
+     .meaning = "Write past the page cache (O_DIRECT); a path that cannot do it falls back alone.",
+     .field = [](Config& c) -> auto& { return c.store.local_file.direct_io_append_enable; }},
+    {.section = "localfile_store",
+     .name = "io_duration_threshold_sec",
+     .meaning = "Age of an unanswered write at which a disk counts as slow and takes no new data.",
+     .field = [](Config& c) -> auto& { return c.store.local_file.io_duration_threshold_sec; },
+     .min = 1,
+     .max = kHourSec},
+    {.section = "localfile_store",
+     .name = "flush_group_bytes_max",
+     .meaning = "What one write to a segment gathers at most; a single partition is never divided.",
+     .field = [](Config& c) -> auto& { return c.store.local_file.flush_group_bytes_max; },
+     .min = 64 << 10,
+     .max = 1 << 30,
+     .is_size = true},
+    {.section = "localfile_store",
+     .name = "flush_bytes_in_flight_max",
+     .meaning = "What may be on its way to one disk at once.",
+     .field = [](Config& c) -> auto& { return c.store.local_file.flush_bytes_in_flight_max; },
+     .min = 1 << 20,
+     .max = kSizeMax,
+     .is_size = true},
+    {.section = "localfile_store",
+     .name = "segment_bytes_max",
+     .meaning = "Size at which a segment file is closed and a new one begun.",
+     .field = [](Config& c) -> auto& { return c.store.local_file.segment_bytes_max; },
+     .min = 1 << 20,
+     .max = kSizeMax,
+     .is_size = true},
+
+    {.section = "localfile_store",
+     .name = "index_cache_bytes_max",
+     .meaning = "Index records kept in memory; the rest is read from the segments when asked for.",
+     .field = [](Config& c) -> auto& { return c.store.local_file.index_cache_bytes_max; },
+     .min = 0,
+     .max = kSizeMax,
+     .is_size = true},
+
+    {.section = "hybrid_store",
+     .name = "memory_spill_high_watermark",
+     .meaning = "Share of memory_store.capacity in use that starts a flush to disk.",
+     .field = [](Config& c) -> auto& { return c.store.hybrid.memory_spill_high_watermark; }},
+    {.section = "hybrid_store",
+     .name = "memory_spill_low_watermark",
+     .meaning = "Share of memory_store.capacity that a flush goes down to.",
+     .field = [](Config& c) -> auto& { return c.store.hybrid.memory_spill_low_watermark; }},
+    {.section = "hybrid_store",
+     .name = "memory_single_buffer_max_spill_size",
+     .meaning = "Bytes in memory at which a partition is flushed alone.",
+     .field = [](Config& c) -> auto& { return c.store.hybrid.memory_single_buffer_max_spill_size; },
+     .min = 64 << 10,
+     .max = kSizeMax,
+     .is_size = true,
+     .derived = "never"},
+
     {.section = "app_config",
      .name = "app_heartbeat_timeout_min",
      .meaning =
@@ -272,6 +350,8 @@ std::string PathOf(const Key& key) {
 }
 
 std::string ExpectedOf(const Key& key) {
+  if (std::holds_alternative<SwitchField>(key.field)) return "true or false";
+  if (std::holds_alternative<RatioField>(key.field)) return "a share from 0.0 to 1.0";
   if (!std::holds_alternative<IntegerField>(key.field)) return std::string(key.expected);
   if (!key.is_size) return fmt::format("a whole number from {} to {}", key.min, key.max);
   return fmt::format("a size from {} to {}", FormatSize(key.min), FormatSize(key.max));
@@ -283,6 +363,12 @@ std::string ValueText(const Key& key, const Config& config) {
     const std::string text = key.is_size ? FormatSize((*integer)(copy)) : "";
     const bool has_unit = !text.empty() && text.find_first_not_of("0123456789") != text.npos;
     return has_unit ? QuoteToml(text) : std::to_string((*integer)(copy));
+  }
+  if (const auto* on = std::get_if<SwitchField>(&key.field)) return (*on)(copy) ? "true" : "false";
+  if (const auto* ratio = std::get_if<RatioField>(&key.field)) {
+    // TOML tells 1.0, a share, from 1, a whole number.
+    const std::string shown = fmt::format("{}", (*ratio)(copy));
+    return shown.find_first_of(".e") == shown.npos ? shown + ".0" : shown;
   }
   if (const auto* text = std::get_if<TextField>(&key.field)) return QuoteToml((*text)(copy));
   return ListText(std::get<TextListField>(key.field)(copy));

@@ -18,6 +18,8 @@
 namespace dovetail::config {
 
 using IntegerField = int64_t& (*)(Config&);
+using SwitchField = bool& (*)(Config&);
+using RatioField = double& (*)(Config&);  // from 0 to 1
 using TextField = std::string& (*)(Config&);
 using TextListField = std::vector<std::string>& (*)(Config&);
 
@@ -28,7 +30,7 @@ struct Key {
   std::string_view section;  // "" at the top level
   std::string_view name;
   std::string_view meaning;  // one sentence or more
-  std::variant<IntegerField, TextField, TextListField> field;
+  std::variant<IntegerField, SwitchField, RatioField, TextField, TextListField> field;
   // Integers: the range, both ends included, and whether the number is of bytes.
   int64_t min = 0;
   int64_t max = 0;

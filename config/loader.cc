@@ -64,6 +64,8 @@ class Loader {
   void ReadFile(const std::string& path);
   void ReadSet(const std::string& text);
   // Only sensible while there is no problem: relations between values, and values from the machine.
+  void CheckWatermarks(std::string_view section, std::string_view low_name, double low,
+                       std::string_view high_name, double high);
   void CheckRelations();
   void Derive();
   std::expected<LoadedConfig, Problems> Finish();
@@ -211,6 +213,13 @@ std::string Loader::Described(std::string_view section, std::string_view name) {
                      where.empty() ? "default" : where);
 }
 
+void Loader::CheckWatermarks(std::string_view section, std::string_view low_name, double low,
+                             std::string_view high_name, double high) {
+  if (low < high) return;
+  problems_.push_back(fmt::format("{} is not below {}. Lower the first or raise the second.",
+                                  Described(section, low_name), Described(section, high_name)));
+}
+
 void Loader::CheckRelations() {
   const server::ServerOptions& server = loaded_.config.server;
   if (server.grpc_port == server.http_port && server.grpc_port != 0) {
@@ -223,6 +232,12 @@ void Loader::CheckRelations() {
         "Raise the first or lower the second.",
         Described("", "grpc_memory_bytes_max"), Described("", "grpc_message_bytes_max")));
   }
+  const storage::StoreOptions& store = loaded_.config.store;
+  CheckWatermarks("localfile_store", "disk_low_watermark", store.local_file.disk_low_watermark,
+                  "disk_high_watermark", store.local_file.disk_high_watermark);
+  CheckWatermarks("hybrid_store", "memory_spill_low_watermark",
+                  store.hybrid.memory_spill_low_watermark, "memory_spill_high_watermark",
+                  store.hybrid.memory_spill_high_watermark);
   if (server.heartbeat_interval_seconds >= server.coordinator.server_heartbeat_timeout_sec) {
     problems_.push_back(
         fmt::format("{} is not shorter than {}, so the server would be dropped between two "

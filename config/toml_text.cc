@@ -133,6 +133,8 @@ TomlValue Convert(const Value& value) {
     if (FitsInteger(value)) return value.as_integer();
     return OtherValue{"a number that does not fit 64 bits"};
   }
+  if (value.is_boolean()) return value.as_boolean();
+  if (value.is_floating()) return value.as_floating();
   if (value.is_string()) return value.as_string().str;
   if (!value.is_array()) return OtherValue{NameOfType(value)};
   std::vector<std::string> texts;

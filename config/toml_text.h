@@ -25,7 +25,8 @@ struct OtherValue {
   std::string what;
 };
 
-using TomlValue = std::variant<int64_t, std::string, std::vector<std::string>, OtherValue>;
+using TomlValue =
+    std::variant<int64_t, bool, double, std::string, std::vector<std::string>, OtherValue>;
 
 struct TomlEntry {
   std::string section;  // "" at the top level

@@ -20,6 +20,8 @@
 #include "server/call_metrics.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/coordinator_grpc.h"
+#include "server/disk_metrics.h"
+#include "server/disk_setup.h"
 #include "server/file_limit.h"
 #include "server/free_port.h"
 #include "server/grpc/grpc_server.h"
@@ -37,6 +39,8 @@ constexpr Milliseconds kAnswerInterval{1'000};
 // What calls in flight get after the stop deadline before they are cut.
 constexpr Milliseconds kLastCalls{2'000};
 constexpr Milliseconds kStopPoll{20};
+// What the disks get to finish writes and removals.
+constexpr Milliseconds kDiskStop{5'000};
 // What is still going on so long after the stop deadline will not end by itself.
 constexpr Milliseconds kStopGivenUp{10'000};
 
@@ -58,14 +62,16 @@ void WarnOfTooMuchMemory(const config::Config& config) {
 
 // In order of construction; destroyed in reverse.
 struct Daemon::Parts {
-  explicit Parts(const config::Config& from)
+  Parts(const config::Config& from, std::unique_ptr<Arena> memory, OpenedDisks disks)
       : config(from),
+        claims(std::move(disks.claims)),
+        arena(std::move(memory)),
         calls(registry),
         answers(Milliseconds(from.server.grpc_answer_timeout_ms),
                 registry.AddCounter("dovetail_answers_cut_total",
                                     "Answers given up because the client did not take them")),
         executor("reply", kReplyThreads),
-        store(from.store, executor, ticker, SteadyClock()),
+        store(from.store, *arena, executor, ticker, SteadyClock(), std::move(disks.engines)),
         service(store),
         coordinator(from.server.coordinator, registry) {}
 
@@ -75,6 +81,8 @@ struct Daemon::Parts {
   }
 
   config::Config config;
+  std::vector<std::unique_ptr<storage::DataPathClaim>> claims;
+  std::unique_ptr<Arena> arena;
   MetricsRegistry registry;
   CallMetrics calls;
   AnswerWatch answers;
@@ -91,7 +99,9 @@ struct Daemon::Parts {
   std::atomic<bool> stopping{false};
 
   void RegisterItself();
-  bool Assignable() const { return !stopping.load() && grpc != nullptr; }
+  bool Assignable() const { return !stopping.load() && grpc != nullptr && store.EnoughDisks(); }
+  // Waits for the removal of files, then stops the engines. False when a disk did not answer.
+  bool StopDisks();
   std::expected<void, std::string> StartHttp();
   void StartTicking();
 };
@@ -109,6 +119,7 @@ void Daemon::Parts::RegisterItself() {
   report.available_memory_bytes = store.budget().capacity_bytes() - figures.total_bytes();
   report.tags = {"ss_v5", "GRPC"};
   report.tags.insert(report.tags.end(), config.server.tags.begin(), config.server.tags.end());
+  if (!store.EnoughDisks()) report.status = MemberStatus::kUnhealthy;
   const Outcome outcome = coordinator.Heartbeat(std::move(report));
   if (!outcome.ok()) spdlog::warn("own heartbeat refused: {}", outcome.message);
 }
@@ -139,11 +150,30 @@ void Daemon::Parts::StartTicking() {
                   [this] { RegisterItself(); });
   ticker.RunEvery(std::chrono::seconds(config.store.memory.buffer_ticket_check_interval_sec),
                   [this] { store.ExpireTickets(); });
+  ticker.RunEvery(std::chrono::seconds(config.store.local_file.disk_healthy_check_interval_sec),
+                  [this] { store.CheckDisks(); });
   ticker.RunEvery(kAnswerInterval, [this] { answers.CutOverdue(); });
   ticker.RunEvery(kExpiryInterval, [this] {
     store.ExpireApps();
     coordinator.Expire();
   });
+}
+
+bool Daemon::Parts::StopDisks() {
+  const auto deadline = std::chrono::steady_clock::now() + kDiskStop;
+  while (store.stats().removals_pending.load() > 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(kStopPoll);
+  }
+  bool answered = true;
+  for (const std::unique_ptr<storage::Disk>& disk : store.disks()) {
+    if (disk->engine().Stop(deadline)) continue;
+    answered = false;
+    spdlog::error(
+        "data path {} did not answer: {} operations are left behind, files below it may "
+        "stay until the next start",
+        disk->data_path(), disk->engine().in_flight());
+  }
+  return answered;
 }
 
 Daemon::Daemon(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -163,11 +193,15 @@ std::expected<std::unique_ptr<Daemon>, std::string> Daemon::Start(const config::
     if (!port) return std::unexpected(port.error());
     resolved.server.grpc_port = *port;
   }
-  auto parts = std::make_unique<Parts>(resolved);
+  auto arena = std::make_unique<Arena>();
+  auto disks = OpenDisks(resolved.store.local_file, *arena);
+  if (!disks) return std::unexpected(disks.error());
+  auto parts = std::make_unique<Parts>(resolved, std::move(arena), std::move(*disks));
   parts->server_id =
       fmt::format("{}-{}", resolved.server.advertise_host, resolved.server.grpc_port);
   AddProcessMetrics(parts->registry, DOVETAIL_VERSION);
   AddStoreMetrics(parts->registry, parts->store);
+  AddDiskMetrics(parts->registry, parts->store);
   parts->registry.AddGauge(parts.get(), "dovetail_ready", "1 when assignments may name this server",
                            [p = parts.get()] { return p->Assignable() ? 1.0 : 0.0; });
 
@@ -185,8 +219,10 @@ std::expected<std::unique_ptr<Daemon>, std::string> Daemon::Start(const config::
   if (!grpc) return std::unexpected(grpc.error());
   parts->grpc = std::move(*grpc);
   parts->StartTicking();
-  if (!resolved.store.local_file.data_paths.empty()) {
-    spdlog::warn("localfile_store.data_paths is set, but this version keeps data in memory only");
+  if (resolved.store.local_file.data_paths.empty()) {
+    spdlog::info(
+        "localfile_store.data_paths is not set: data stays in memory, and what does not "
+        "fit is refused");
   }
   spdlog::info("ready: grpc={0}:{1} http={0}:{2}", resolved.server.advertise_host,
                parts->grpc->port(), parts->http.port());
@@ -230,8 +266,14 @@ int Daemon::Stop(const std::function<bool()>& hurry) {
                  parts.store.stats().apps.load());
   }
   parts.store.Clear();
+  const bool disks_answered = parts.StopDisks();
   parts.executor.Stop();
   spdlog::info("stopped");
+  if (!disks_answered) {
+    // What the kernel still holds must not be destroyed under it: leave everything to the process's
+    // end.
+    std::_Exit(kExitCallsInFlight);
+  }
   if (!finished) {
     spdlog::error(
         "calls were still in flight at the stop deadline and were cut; raise "

@@ -47,6 +47,16 @@ Outcome CheckLayout(const BlockIdLayout& layout) {
   return {};
 }
 
+storage::ShuffleStore::FileDone ToReply(ShuffleService::FileDone done) {
+  return [done = std::move(done)](Result<storage::FileAnswer> answer) mutable {
+    if (answer) return done({{}, std::move(*answer)});
+    if (answer.error().code == ErrorCode::kInvalid) {
+      return done({Invalid("offset and length lie outside the partition's data on disk"), {}});
+    }
+    done({ToOutcome(answer.error()), {}});
+  };
+}
+
 Outcome Of(const Status& status) { return status ? Outcome() : ToOutcome(status.error()); }
 
 // Drops what is none of our business; too much of the rest is refused.
@@ -177,16 +187,22 @@ void ShuffleService::ReadMemory(MemoryReadCall call, MemoryDone done) {
                     });
 }
 
-// There are no files: the index of every registered partition is empty.
-Outcome ShuffleService::ReadLocalIndex(const ShuffleKey& key, int32_t partition) {
-  if (Outcome outcome = CheckKey(key); !outcome.ok()) return outcome;
-  if (Outcome outcome = CheckPartition(partition); !outcome.ok()) return outcome;
-  return Of(store_.CheckPartition(key.app, key.shuffle, partition));
+void ShuffleService::ReadLocalIndex(const ShuffleKey& key, int32_t partition, FileDone done) {
+  Outcome outcome = CheckKey(key);
+  if (outcome.ok()) outcome = CheckPartition(partition);
+  if (!outcome.ok()) return done({std::move(outcome), {}});
+  store_.ReadIndex(key.app, key.shuffle, partition, ToReply(std::move(done)));
 }
 
-Outcome ShuffleService::ReadLocalData(const LocalReadCall& call) {
-  if (Outcome outcome = ReadLocalIndex(call.key, call.partition); !outcome.ok()) return outcome;
-  return Invalid("offset and length lie outside the partition's file data, which is empty");
+void ShuffleService::ReadLocalData(const LocalReadCall& call, FileDone done) {
+  Outcome outcome = CheckKey(call.key);
+  if (outcome.ok()) outcome = CheckPartition(call.partition);
+  if (outcome.ok() && (call.offset < 0 || call.length < 0)) {
+    outcome = Invalid("offset or length is negative");
+  }
+  if (!outcome.ok()) return done({std::move(outcome), {}});
+  store_.ReadData(call.key.app, call.key.shuffle, call.partition, call.offset, call.length,
+                  ToReply(std::move(done)));
 }
 
 Outcome ShuffleService::Unregister(const ShuffleKey& key) {

@@ -76,6 +76,7 @@ class ShuffleService {
   using RequireDone = std::move_only_function<void(Reply<int64_t>)>;
   using ResultDone = std::move_only_function<void(Reply<storage::ReportsAnswer>)>;
   using MemoryDone = std::move_only_function<void(Reply<storage::MemoryAnswer>)>;
+  using FileDone = std::move_only_function<void(Reply<storage::FileAnswer>)>;
 
   explicit ShuffleService(storage::ShuffleStore& store) : store_(store) {}
 
@@ -93,8 +94,8 @@ class ShuffleService {
   void GetResult(ResultCall call, ResultDone done);
 
   void ReadMemory(MemoryReadCall call, MemoryDone done);
-  Outcome ReadLocalIndex(const ShuffleKey& key, int32_t partition);
-  Outcome ReadLocalData(const LocalReadCall& call);
+  void ReadLocalIndex(const ShuffleKey& key, int32_t partition, FileDone done);
+  void ReadLocalData(const LocalReadCall& call, FileDone done);
 
   Outcome Unregister(const ShuffleKey& key);
   Outcome UnregisterApp(std::string_view app);

@@ -24,6 +24,16 @@ class Adder {
         &store_, name, help, [&value] { return static_cast<double>(value.load()); }, labels);
   }
 
+  template <class Read>
+  void CountOf(const char* name, const char* help, const Labels& labels, Read read) {
+    registry_.AddCounterCallback(
+        &store_, name, help,
+        [&store = store_, read] {
+          return static_cast<double>(read(store.index_cache().figures()));
+        },
+        labels);
+  }
+
  private:
   MetricsRegistry& registry_;
   const ShuffleStore& store_;
@@ -58,8 +68,27 @@ void AddGauges(Adder& add) {
             [](const ShuffleStore& s) { return s.stats().shuffles.load(); });
   add.Gauge("dovetail_partitions", "Partitions that hold data or reports",
             [](const ShuffleStore& s) { return s.stats().partitions.load(); });
+  add.Gauge("dovetail_flushing_bytes", "Bytes of block data handed to flushes that have not ended",
+            [](const ShuffleStore& s) { return s.stats().frozen_bytes.load(); });
+  add.Gauge("dovetail_extents", "Batches of partitions that lie in segments",
+            [](const ShuffleStore& s) { return s.stats().extents.load(); });
+  add.Gauge("dovetail_removals_pending", "Ended shuffles whose memory or files are not gone yet",
+            [](const ShuffleStore& s) { return s.stats().removals_pending.load(); });
+  add.Gauge("dovetail_index_cache_bytes", "Memory of index records kept",
+            [](const ShuffleStore& s) { return s.index_cache().figures().bytes; });
   add.Gauge("dovetail_report_bytes", "Memory of reported block ids",
             [](const ShuffleStore& s) { return s.stats().report_bytes.load(); });
+}
+
+void AddIndexCache(Adder& add) {
+  using Figures = storage::IndexCache::Figures;
+  const char* help = "Heads of batches looked up in the index cache";
+  add.CountOf("dovetail_index_cache_lookups_total", help, {{"result", "hit"}},
+              [](const Figures& f) { return f.hits_total; });
+  add.CountOf("dovetail_index_cache_lookups_total", help, {{"result", "miss"}},
+              [](const Figures& f) { return f.misses_total; });
+  add.CountOf("dovetail_index_cache_evictions_total", "Heads dropped from the index cache", {},
+              [](const Figures& f) { return f.evictions_total; });
 }
 
 void AddCounters(Adder& add, const storage::StoreStats& stats) {
@@ -82,6 +111,15 @@ void AddCounters(Adder& add, const storage::StoreStats& stats) {
             stats.memory_read_bytes_total, memory);
   add.Count("dovetail_read_blocks_total", "Blocks answered to reads",
             stats.memory_read_blocks_total, memory);
+  const Labels file{{"tier", "file"}};
+  add.Count("dovetail_read_bytes_total", "Bytes of block data answered to reads",
+            stats.file_read_bytes_total, file);
+  add.Count("dovetail_index_read_bytes_total", "Bytes of index records answered to reads",
+            stats.index_read_bytes_total);
+  add.Count("dovetail_flushed_bytes_total", "Bytes of block data moved from memory to segments",
+            stats.flushed_bytes_total);
+  add.Count("dovetail_flushed_blocks_total", "Blocks moved from memory to segments",
+            stats.flushed_blocks_total);
   add.Count("dovetail_filtered_reads_total", "Reads that asked for the blocks of some tasks only",
             stats.filtered_memory_reads_total, memory);
   const char* refused = "Calls of requireBuffer refused for want of memory";
@@ -98,6 +136,7 @@ void AddCounters(Adder& add, const storage::StoreStats& stats) {
 void AddStoreMetrics(MetricsRegistry& registry, const storage::ShuffleStore& store) {
   Adder add(registry, store);
   AddGauges(add);
+  AddIndexCache(add);
   AddCounters(add, store.stats());
 }
 

@@ -71,4 +71,9 @@ int64_t AdmissionQueue::waiting() const {
   return static_cast<int64_t>(waiters_.size());
 }
 
+int64_t AdmissionQueue::first_waiting_bytes() const {
+  std::lock_guard lock(mutex_);
+  return waiters_.empty() ? 0 : waiters_.front().bytes;
+}
+
 }  // namespace dovetail::storage

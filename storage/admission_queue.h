@@ -42,6 +42,8 @@ class AdmissionQueue {
   void Close();
 
   int64_t waiting() const;
+  // What the one in front asked for; 0 when nobody waits.
+  int64_t first_waiting_bytes() const;
 
  private:
   struct Waiter {

@@ -1,8 +1,32 @@
 #include "storage/app_registry.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 namespace dovetail::storage {
+namespace {
+
+constexpr size_t kFolderNameBytesMax = 100;
+
+// An application id is a hostile string: of its bytes only harmless ones are used, and not more
+// than a file name can hold. Two ids may give the same name; the generation, which is unique, keeps
+// their lives apart.
+std::string FolderName(std::string_view app) {
+  std::string name = "app-";
+  for (const char c : app.substr(0, kFolderNameBytesMax)) {
+    const bool harmless = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+                          (c >= 'A' && c <= 'Z') || c == '_' || c == '-';
+    name.push_back(harmless ? c : '+');
+  }
+  return name;
+}
+
+std::string LifeFolder(std::string_view app, int32_t shuffle, int64_t generation) {
+  return fmt::format("apps/{}/{}.{}", FolderName(app), shuffle, generation);
+}
+
+}  // namespace
 
 Result<std::shared_ptr<Shuffle>> AppRegistry::Register(std::string_view app, int32_t shuffle,
                                                        Properties properties) {
@@ -22,7 +46,8 @@ Result<std::shared_ptr<Shuffle>> AppRegistry::Register(std::string_view app, int
   const auto known = found.shuffles_.find(shuffle);
   if (known != found.shuffles_.end()) return known->second;
   if (found.shuffles_.size() >= kShufflesPerAppMax) return Fail(ErrorCode::kBusy, "shuffles");
-  auto made = std::make_shared<Shuffle>(shared_, next_generation_++);
+  const int64_t generation = next_generation_++;
+  auto made = std::make_shared<Shuffle>(shared_, generation, LifeFolder(app, shuffle, generation));
   found.shuffles_.emplace(shuffle, made);
   shared_.stats.registered_shuffles_total.fetch_add(1);
   return made;

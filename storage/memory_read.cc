@@ -23,11 +23,8 @@ MemoryAnswer EmptyAnswer() {
 }  // namespace
 
 void ShuffleStore::ReadMemory(MemoryReadRequest request, MemoryDone done) {
-  Result<AppRegistry::Found> found = registry_.Find(request.app, request.shuffle);
+  Result<FoundPartition> found = FindPartition(request.app, request.shuffle, request.partition);
   if (!found) return done(std::unexpected(found.error()));
-  if (!found->shuffle->Registered(request.partition)) {
-    return done(Fail(ErrorCode::kNotFound, "partition"));
-  }
   if (request.filter) stats_.filtered_memory_reads_total.fetch_add(1);
   ReadPage(std::move(found->shuffle), std::move(request), std::move(done));
 }

@@ -30,8 +30,35 @@ struct MemoryStoreOptions {
 };
 
 struct LocalFileStoreOptions {
-  // One directory per disk. May be empty while the daemon keeps data in memory only.
+  // One directory per disk. Empty: nothing is ever written to disk, what does not fit is refused.
   std::vector<std::string> data_paths;
+  // Fewer usable disks than this and the server takes no new shuffles. 0: all of them.
+  int64_t min_number_of_available_disks = 0;
+  // Used share of the file system above which a disk takes no new flushes, and below which it does
+  // again.
+  double disk_high_watermark = 0.95;
+  double disk_low_watermark = 0.90;
+  // Pause between two looks at a disk's space, and tries of one that is full or broken.
+  int64_t disk_healthy_check_interval_sec = 5;
+  // Append with O_DIRECT. A path that cannot do it falls back alone.
+  bool direct_io_append_enable = true;
+  // A disk with an operation older than this is slow: it takes no new flushes until it answered.
+  int64_t io_duration_threshold_sec = 60;
+  // What one append writes at most, and what may be on its way to one disk.
+  int64_t flush_group_bytes_max = 16LL << 20;
+  int64_t flush_bytes_in_flight_max = 256LL << 20;
+  // A segment that reached this is closed and a new one begun.
+  int64_t segment_bytes_max = 4LL << 30;
+  // What of the index may be kept in memory; the rest is read from the segments when asked for.
+  int64_t index_cache_bytes_max = 64LL << 20;
+};
+
+struct HybridStoreOptions {
+  // Share of memory_store.capacity that starts a flush, and that it flushes down to.
+  double memory_spill_high_watermark = 0.8;
+  double memory_spill_low_watermark = 0.2;
+  // A partition with more than this in memory is flushed alone. 0: never.
+  int64_t memory_single_buffer_max_spill_size = 0;
 };
 
 struct AppOptions {
@@ -42,6 +69,7 @@ struct AppOptions {
 struct StoreOptions {
   MemoryStoreOptions memory;
   LocalFileStoreOptions local_file;
+  HybridStoreOptions hybrid;
   AppOptions app;
 };
 

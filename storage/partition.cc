@@ -2,136 +2,131 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "engine/base/check.h"
 
 namespace dovetail::storage {
-namespace {
-
-int64_t DataBytes(std::span<const IncomingBlock> blocks) {
-  int64_t bytes = 0;
-  for (const IncomingBlock& block : blocks) bytes += block.meta.length;
-  return bytes;
-}
-
-}  // namespace
 
 Partition::Appended Partition::Append(std::span<const IncomingBlock> blocks,
-                                      std::span<const ConstBytes> pieces) {
+                                      std::span<const ConstBytes> pieces, int64_t large_bytes) {
   Appended appended;
-  std::lock_guard lock(blocks_mutex_);
-  const auto id_at = [this](uint32_t i) { return blocks_[i].meta.block_id; };
-  int64_t bytes_to_come = DataBytes(blocks);
-  for (const IncomingBlock& block : blocks) {
-    const int64_t bytes = block.meta.length;
-    if (index_.Find(block.meta.block_id, blocks_.size(), id_at)) {
-      ++appended.duplicate_blocks;
-      appended.duplicate_bytes += bytes;
-      bytes_to_come -= bytes;
-      continue;
-    }
-    if (chunks_.empty() || last_chunk_used_ == chunks_.back()->size()) AddChunk(bytes_to_come);
-    StoredBlock stored{block.meta, static_cast<uint32_t>(chunks_.size() - 1),
-                       static_cast<uint32_t>(last_chunk_used_)};
-    CopyIn(pieces.subspan(block.first_piece, block.piece_count), bytes_to_come);
-    blocks_.push_back(stored);
-    index_.Added(blocks_.size(), id_at);
-    ++appended.stored_blocks;
-    appended.stored_bytes += bytes;
-    bytes_to_come -= bytes;
-    data_bytes_ += bytes;
+  std::lock_guard lock(mutex_);
+  static_cast<BlockList::Appended&>(appended) =
+      staging_.Append(arena_, blocks, pieces, frozen_.get());
+  appended.staged_bytes = staging_.data_bytes();
+  if (!listed_ && !frozen_ && !staging_.empty()) {
+    listed_ = true;
+    appended.became_flushable = true;
+  }
+  if (large_bytes > 0 && !large_ && !frozen_ && staging_.data_bytes() > large_bytes) {
+    large_ = true;
+    appended.became_large = true;
   }
   return appended;
 }
 
-// bytes_to_come: what is left of the batch for this partition, this block included; it sizes new
-// chunks.
-void Partition::CopyIn(std::span<const ConstBytes> pieces, int64_t bytes_to_come) {
-  for (ConstBytes piece : pieces) {
-    while (!piece.empty()) {
-      if (last_chunk_used_ == chunks_.back()->size()) AddChunk(bytes_to_come);
-      const size_t room = chunks_.back()->size() - last_chunk_used_;
-      const size_t bytes = std::min(room, piece.size());
-      std::memcpy(chunks_.back()->data() + last_chunk_used_, piece.data(), bytes);
-      last_chunk_used_ += bytes;
-      piece = piece.subspan(bytes);
-      bytes_to_come -= static_cast<int64_t>(bytes);
-    }
-  }
-}
-
-// Room for what is known to come, and an eighth of what is there: a partition with one small block
-// stays small, a growing one gets few chunks and leaves at most an eighth of itself unused.
-void Partition::AddChunk(int64_t bytes_to_come) {
-  const int64_t wanted = std::max(bytes_to_come, data_bytes_ / 8);
-  const auto bytes =
-      static_cast<size_t>(std::clamp<int64_t>(wanted, Arena::kCellBytesMin, Arena::kCellBytesMax));
-  chunks_.push_back(std::make_shared<ArenaBuffer>(arena_, bytes));
-  last_chunk_used_ = 0;
-}
-
 Partition::Selection Partition::Select(const PageRequest& request) const {
-  Selection selection;
+  const BlockList* lists[] = {frozen_.get(), &staging_};
+  int list = 0;
   size_t next = 0;
   if (request.last_block_id != -1) {
-    const auto id_at = [this](uint32_t i) { return blocks_[i].meta.block_id; };
-    const auto last = index_.Find(request.last_block_id, blocks_.size(), id_at);
-    if (last) next = *last + 1;
+    for (int i = 0; i < 2; ++i) {
+      if (!lists[i]) continue;
+      if (const auto last = lists[i]->Find(request.last_block_id)) {
+        list = i;
+        next = *last + 1;
+        break;
+      }
+    }
   }
-  for (; next < blocks_.size(); ++next) {
-    const BlockMeta& meta = blocks_[next].meta;
-    if (request.filter && !request.filter->Contains(meta.task_attempt_id)) continue;
-    if (selection.bytes >= request.bytes_soft_max) return selection;
-    if (selection.blocks.size() >= kPageBlocksMax) return selection;
-    if (meta.length + kSegmentBytes > request.bytes_hard_max - selection.cost()) return selection;
-    selection.blocks.push_back(static_cast<uint32_t>(next));
-    selection.bytes += meta.length;
+  Selection selection;
+  for (; list < 2; ++list, next = 0) {
+    if (!lists[list]) continue;
+    for (; next < lists[list]->size(); ++next) {
+      const BlockMeta& meta = lists[list]->meta(next);
+      if (request.filter && !request.filter->Contains(meta.task_attempt_id)) continue;
+      if (selection.bytes >= request.bytes_soft_max) return selection;
+      if (selection.blocks.size() >= kPageBlocksMax) return selection;
+      if (meta.length + kSegmentBytes > request.bytes_hard_max - selection.cost()) return selection;
+      selection.blocks.emplace_back(lists[list], static_cast<uint32_t>(next));
+      selection.bytes += meta.length;
+    }
   }
   selection.is_end = true;
   return selection;
 }
 
 int64_t Partition::PageBytes(const PageRequest& request) const {
-  std::lock_guard lock(blocks_mutex_);
+  std::lock_guard lock(mutex_);
   return Select(request).cost();
 }
 
 MemoryPage Partition::ReadPage(const PageRequest& request) const {
-  std::lock_guard lock(blocks_mutex_);
+  std::lock_guard lock(mutex_);
   const Selection selection = Select(request);
   MemoryPage page;
   page.is_end = selection.is_end;
   page.blocks.reserve(selection.blocks.size());
-  for (uint32_t i : selection.blocks) {
-    page.blocks.push_back(PageBlock{blocks_[i].meta, page.data_bytes});
-    AppendSlices(blocks_[i], page);
+  for (const auto& [list, i] : selection.blocks) {
+    page.blocks.push_back(PageBlock{list->meta(i), page.data_bytes});
+    list->AppendSlices(i, page.data);
+    page.data_bytes += list->meta(i).length;
   }
   DOVETAIL_CHECK(page.data_bytes == selection.bytes);
   CopyWhatPinsTooMuch(page);
   return page;
 }
 
-void Partition::AppendSlices(const StoredBlock& block, MemoryPage& page) const {
-  size_t chunk = block.chunk;
-  size_t offset = block.offset;
-  auto left = static_cast<size_t>(block.meta.length);
-  while (left > 0) {
-    const std::shared_ptr<ArenaBuffer>& buffer = chunks_[chunk];
-    const size_t bytes = std::min(left, buffer->size() - offset);
-    const std::byte* start = buffer->data() + offset;
-    // Neighbours in one chunk become one slice: fewer pieces for the network.
-    if (!page.data.empty() && page.data.back().owner == buffer &&
-        page.data.back().bytes.data() + page.data.back().bytes.size() == start) {
-      page.data.back().bytes =
-          ConstBytes(page.data.back().bytes.data(), page.data.back().bytes.size() + bytes);
-    } else {
-      page.data.push_back(Slice{buffer, ConstBytes(start, bytes)});
-    }
-    page.data_bytes += static_cast<int64_t>(bytes);
-    left -= bytes;
-    ++chunk;
-    offset = 0;
-  }
+std::optional<Partition::FrozenBatch> Partition::Freeze() {
+  std::lock_guard lock(mutex_);
+  listed_ = false;
+  if (frozen_ || staging_.empty()) return std::nullopt;
+  frozen_ = std::make_shared<const BlockList>(std::move(staging_));
+  staging_ = BlockList();
+  large_ = false;
+  return FrozenBatch{frozen_, committed_bytes_};
+}
+
+Partition::Settled Partition::Commit(const FrozenBatch& batch, Extent extent) {
+  std::lock_guard lock(mutex_);
+  if (frozen_ != batch.blocks) return {.ended = true};
+  DOVETAIL_CHECK(extent.logical_offset == committed_bytes_ &&
+                 extent.data_bytes == frozen_->data_bytes());
+  committed_bytes_ = extent.logical_end();
+  extents_.push_back(std::move(extent));
+  frozen_.reset();
+  listed_ = !staging_.empty();
+  return {.flushable = listed_};
+}
+
+Partition::Settled Partition::Unfreeze(const FrozenBatch& batch) {
+  std::lock_guard lock(mutex_);
+  if (frozen_ != batch.blocks) return {.ended = true};
+  staging_.Prepend(*frozen_);
+  frozen_.reset();
+  listed_ = true;
+  return {.flushable = true};
+}
+
+std::vector<Extent> Partition::extents() const {
+  std::lock_guard lock(mutex_);
+  return extents_;
+}
+
+int64_t Partition::committed_bytes() const {
+  std::lock_guard lock(mutex_);
+  return committed_bytes_;
+}
+
+void Partition::MarkLost() {
+  std::lock_guard lock(mutex_);
+  lost_ = true;
+}
+
+bool Partition::lost() const {
+  std::lock_guard lock(mutex_);
+  return lost_;
 }
 
 // A slice keeps its whole chunk alive, also when the shuffle is gone: few blocks out of many chunks
@@ -190,18 +185,21 @@ void Partition::CollectReports(BlockBitmap& into) const {
 
 Partition::Cleared Partition::Clear() {
   Cleared cleared;
-  std::vector<std::shared_ptr<ArenaBuffer>> chunks;  // freed outside the lock
-  BlockBitmap reports;
+  BlockList staging;  // freed outside the lock
+  std::shared_ptr<const BlockList> frozen;
+  std::vector<Extent> extents;
   {
-    std::lock_guard lock(blocks_mutex_);
-    cleared.blocks = static_cast<int64_t>(blocks_.size());
-    cleared.bytes = data_bytes_;
-    std::vector<StoredBlock>().swap(blocks_);
-    index_.Clear();
-    chunks.swap(chunks_);
-    last_chunk_used_ = 0;
-    data_bytes_ = 0;
+    std::lock_guard lock(mutex_);
+    std::swap(staging, staging_);
+    frozen.swap(frozen_);
+    extents.swap(extents_);
+    listed_ = false;
+    committed_bytes_ = 0;
   }
+  cleared.staged_blocks = static_cast<int64_t>(staging.size());
+  cleared.staged_bytes = staging.data_bytes();
+  cleared.extents = static_cast<int64_t>(extents.size());
+  BlockBitmap reports;
   std::lock_guard lock(reports_mutex_);
   std::swap(reports, reports_);
   cleared.report_bytes = report_bytes_;

@@ -1,30 +1,34 @@
-// One partition of a shuffle in memory: its blocks in order of arrival, and the ids that map tasks
-// reported for it.
+// One partition of a shuffle: its blocks in memory, its committed extents, and the ids that map
+// tasks reported for it.
 //
-// Block data is copied into arena chunks that belong to this partition; blocks follow each other
-// without gaps and may cross from one chunk into the next, so no chunk but the last has unused
-// room. Bytes below the written mark of a chunk never change: readers hold slices of them while
-// others append.
+//   staging -> frozen (handed to a flush, at most one batch) -> extents (committed)
 //
-// Order is arrival order and stable between calls, which the paging of docs/protocol.md, "Paging"
-// needs. A block id occurs once: of duplicates the first copy wins.
+// A block is visible in at least one of memory and extents at every instant: Commit shows the
+// extent and drops the frozen batch in one step. Order in memory (frozen first, then staged) is
+// order of arrival and stable between calls, which the paging of docs/protocol.md, "Paging" needs;
+// a flush that failed puts its blocks back in front. Of duplicate ids in memory the first copy
+// wins. The logical log (index offsets) is gap-free from 0: a batch takes its place when it is
+// frozen, and only one is.
 //
-// Threads: any; one mutex for blocks, one for reports, neither held across I/O. Accounting is the
-// caller's: it counts a batch before Append and frees what Append says was a duplicate, and what
-// Clear returns.
+// Lost is sticky: committed data that turned out unreadable makes every later read an error.
+//
+// Threads: any; one mutex for blocks and extents, one for reports, neither held across I/O.
+// Accounting is the caller's: it counts a batch before Append, and frees what Append and Clear say
+// and what a frozen batch holds when it is committed or ended.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "engine/base/arena.h"
-#include "engine/base/buffer.h"
 #include "storage/block.h"
 #include "storage/block_bitmap.h"
-#include "storage/block_index.h"
+#include "storage/block_list.h"
+#include "storage/extent.h"
 #include "storage/task_filter.h"
 
 namespace dovetail::storage {
@@ -36,18 +40,21 @@ class Partition {
   static constexpr int64_t kSegmentBytes = 64;
   static constexpr size_t kPageBlocksMax = 1 << 16;
 
-  explicit Partition(Arena& arena) : arena_(arena) {}
+  Partition(Arena& arena, int32_t id) : arena_(arena), id_(id) {}
   Partition(const Partition&) = delete;
   Partition& operator=(const Partition&) = delete;
 
-  struct Appended {
-    int64_t stored_blocks = 0;
-    int64_t stored_bytes = 0;  // data only
-    int64_t duplicate_blocks = 0;
-    int64_t duplicate_bytes = 0;  // data only
+  int32_t id() const { return id_; }
+
+  struct Appended : BlockList::Appended {
+    int64_t staged_bytes = 0;       // all that is staged now
+    bool became_flushable = false;  // the caller puts the partition on the list of those to flush
+    bool became_large = false;      // passed large_bytes for the first time since the last Freeze
   };
   // Copies the blocks in and makes them visible at once.
-  Appended Append(std::span<const IncomingBlock> blocks, std::span<const ConstBytes> pieces);
+  // large_bytes: staged bytes above which the partition should be flushed at once; 0: never.
+  Appended Append(std::span<const IncomingBlock> blocks, std::span<const ConstBytes> pieces,
+                  int64_t large_bytes);
 
   struct PageRequest {
     int64_t last_block_id = -1;  // -1, or an id that is not (any more) here: from the first block
@@ -60,47 +67,67 @@ class Partition {
   int64_t PageBytes(const PageRequest& request) const;
   MemoryPage ReadPage(const PageRequest& request) const;
 
+  struct FrozenBatch {
+    std::shared_ptr<const BlockList> blocks;
+    int64_t logical_offset = 0;
+  };
+  // Freezes what is staged. Nothing when a batch is frozen already or nothing is staged. Takes the
+  // partition off the list of those to flush.
+  std::optional<FrozenBatch> Freeze();
+
+  struct Settled {
+    bool ended = false;      // the partition was cleared meanwhile: nothing happened
+    bool flushable = false;  // the caller puts the partition on the list again
+  };
+  // The frozen batch is on disk.
+  Settled Commit(const FrozenBatch& batch, Extent extent);
+  // The frozen batch is not going to be on disk: back to staging, in front.
+  Settled Unfreeze(const FrozenBatch& batch);
+
+  // The committed extents, in logical order, without gaps.
+  std::vector<Extent> extents() const;
+  int64_t committed_bytes() const;
+
+  void MarkLost();
+  bool lost() const;
+
   // Adds reported ids; returns by how many bytes the memory they take changed.
   int64_t Report(std::span<const int64_t> block_ids);
   void CollectReports(BlockBitmap& into) const;
   int64_t report_bytes() const;
 
   struct Cleared {
-    int64_t blocks = 0;
-    int64_t bytes = 0;  // data only
+    int64_t staged_blocks = 0;
+    int64_t staged_bytes = 0;  // data only
+    int64_t extents = 0;
     int64_t report_bytes = 0;
   };
-  // Forgets everything. Slices that are out stay valid.
+  // Forgets everything. Slices that are out, and a flush under way, keep what they hold; the
+  // memory of a frozen batch is the caller's to free when the flush has let go of it.
   Cleared Clear();
 
  private:
-  struct StoredBlock {
-    BlockMeta meta;
-    uint32_t chunk = 0;   // index of the chunk that its first byte is in
-    uint32_t offset = 0;  // inside that chunk
-  };
   struct Selection {
-    std::vector<uint32_t> blocks;
+    std::vector<std::pair<const BlockList*, uint32_t>> blocks;
     int64_t bytes = 0;  // data only
     bool is_end = false;
 
     int64_t cost() const { return bytes + static_cast<int64_t>(blocks.size()) * kSegmentBytes; }
   };
-
   Selection Select(const PageRequest& request) const;
-  void CopyIn(std::span<const ConstBytes> pieces, int64_t bytes_to_come);
-  void AddChunk(int64_t bytes_to_come);
-  void AppendSlices(const StoredBlock& block, MemoryPage& page) const;
   void CopyWhatPinsTooMuch(MemoryPage& page) const;
 
   Arena& arena_;
+  const int32_t id_;
 
-  mutable std::mutex blocks_mutex_;
-  std::vector<StoredBlock> blocks_;                   // guarded by blocks_mutex_
-  BlockIndex index_;                                  // guarded by blocks_mutex_
-  std::vector<std::shared_ptr<ArenaBuffer>> chunks_;  // guarded by blocks_mutex_
-  size_t last_chunk_used_ = 0;                        // guarded by blocks_mutex_
-  int64_t data_bytes_ = 0;                            // guarded by blocks_mutex_
+  mutable std::mutex mutex_;
+  BlockList staging_;                        // guarded by mutex_
+  std::shared_ptr<const BlockList> frozen_;  // guarded by mutex_
+  bool listed_ = false;                      // guarded by mutex_: on the list of those to flush
+  bool large_ = false;                       // guarded by mutex_: was said to have become large
+  std::vector<Extent> extents_;              // guarded by mutex_
+  int64_t committed_bytes_ = 0;              // guarded by mutex_
+  bool lost_ = false;                        // guarded by mutex_
 
   mutable std::mutex reports_mutex_;
   BlockBitmap reports_;       // guarded by reports_mutex_

@@ -7,8 +7,8 @@
 // kInvalid as each call says.
 //
 // Threads: any. done functions run once, on the calling thread when the answer is known at once,
-// else on the executor. Lifetime: executor and ticker outlive the store; Close() is called before
-// either of them stops.
+// else on the executor. Lifetime: arena, executor and ticker outlive the store; Close() is called
+// before either of them stops.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,9 @@
 #include "storage/admission_queue.h"
 #include "storage/app_registry.h"
 #include "storage/block.h"
+#include "storage/disk.h"
+#include "storage/flush_scheduler.h"
+#include "storage/index_cache.h"
 #include "storage/memory_budget.h"
 #include "storage/options.h"
 #include "storage/read_budget.h"
@@ -73,6 +76,13 @@ struct MemoryAnswer {
       grant;  // null for an empty page; hold it until the page's data has gone out
 };
 
+// Bytes of an answer from files, in order; hold the grant until they have gone out.
+struct FileAnswer {
+  SliceChain bytes;
+  int64_t data_bytes = 0;  // of an index: the data that its records describe
+  std::shared_ptr<ReadGrant> grant;
+};
+
 struct ReportsAnswer {
   std::string bitmap;
   std::shared_ptr<ReadGrant> grant;  // null when empty; hold it until the answer has gone out
@@ -83,8 +93,11 @@ class ShuffleStore {
   using TicketDone = std::move_only_function<void(Result<int64_t>)>;
   using ReportsDone = std::move_only_function<void(Result<ReportsAnswer>)>;
   using MemoryDone = std::move_only_function<void(Result<MemoryAnswer>)>;
+  using FileDone = std::move_only_function<void(Result<FileAnswer>)>;
 
-  ShuffleStore(const StoreOptions& options, Executor& executor, Ticker& ticker, Clock clock);
+  // engines: one for each of options.local_file.data_paths; none means memory only.
+  ShuffleStore(const StoreOptions& options, Arena& arena, Executor& executor, Ticker& ticker,
+               Clock clock, std::vector<std::unique_ptr<engine::Engine>> engines);
   // REQUIRES: Close() was called and no call is in progress.
   ~ShuffleStore();
 
@@ -109,10 +122,12 @@ class ShuffleStore {
   // Java form of the union of the reported ids; 0 bytes when there are none.
   void ReadReports(std::string_view app, int32_t shuffle, std::vector<int32_t> partitions,
                    ReportsDone done);
-  // Whether the partition is registered here.
-  Status CheckPartition(std::string_view app, int32_t shuffle, int32_t partition);
-
   void ReadMemory(MemoryReadRequest request, MemoryDone done);
+  // The index records of all committed blocks. kCorrupt: the partition lost data.
+  void ReadIndex(std::string_view app, int32_t shuffle, int32_t partition, FileDone done);
+  // Exactly these bytes of the partition's committed data. kInvalid: outside of it.
+  void ReadData(std::string_view app, int32_t shuffle, int32_t partition, int64_t offset,
+                int64_t length, FileDone done);
 
   // Unknown ones are no error. The memory is given back in the background.
   void Unregister(std::string_view app, int32_t shuffle);
@@ -121,6 +136,8 @@ class ShuffleStore {
   // Called by the ticker: takes back tickets and applications that are too old.
   void ExpireTickets();
   void ExpireApps();
+  // Looks at the disks, and at whether something can be flushed now.
+  void CheckDisks();
 
   // Answers everyone who waits for a ticket and gives out no more.
   void CloseAdmission() { require_queue_.Close(); }
@@ -133,16 +150,37 @@ class ShuffleStore {
   const MemoryBudget& budget() const { return budget_; }
   const ReadBudget& read_budget() const { return read_budget_; }
   const Arena& arena() const { return arena_; }
+  const IndexCache& index_cache() const { return index_cache_; }
+  const std::vector<std::unique_ptr<Disk>>& disks() const { return disks_; }
+  // Enough disks take data, or there are none to begin with.
+  bool EnoughDisks() const;
   int64_t require_waiting() const { return require_queue_.waiting(); }
 
  private:
+  struct FoundPartition {
+    std::shared_ptr<Shuffle> shuffle;
+    Partition* partition = nullptr;  // nullptr when nothing came for it yet
+  };
+
+  // kCorrupt when the partition lost data.
+  Result<FoundPartition> FindPartition(std::string_view app, int32_t shuffle, int32_t partition);
+  struct FileRead;
+  using PiecesDone = std::move_only_function<void(std::vector<SliceChain>)>;
+  Result<std::shared_ptr<FileRead>> BeginFileRead(std::string_view app, int32_t shuffle,
+                                                  int32_t partition);
+  // A share of the read budget, then the plan; finish gets one chain for each planned read, or
+  // read->done the error.
+  void RunFileRead(std::shared_ptr<FileRead> read, int64_t bytes, PiecesDone finish);
+  Result<FileAnswer> JoinIndex(FileRead& read, std::vector<SliceChain> pieces);
+  std::vector<Disk*> DiskPointers() const;
   void IssueTicket(const std::shared_ptr<Shuffle>& shuffle, int64_t bytes, TicketDone& done);
   void ReadPage(std::shared_ptr<Shuffle> shuffle, MemoryReadRequest request, MemoryDone done);
   void AnswerRead(const std::shared_ptr<Shuffle>& shuffle, MemoryReadRequest request,
                   std::shared_ptr<ReadGrant> grant, MemoryDone done);
   Status TakeReport(Shuffle& life, const PartitionReport& report);
-  Status CheckBatch(const Shuffle& shuffle, const IncomingBatch& batch, int64_t ticket_bytes) const;
-  void StoreBatch(Shuffle& shuffle, const IncomingBatch& batch);
+  Status CheckIncoming(const Shuffle& shuffle, const IncomingBatch& batch,
+                       int64_t ticket_bytes) const;
+  void StoreBatch(const std::shared_ptr<Shuffle>& shuffle, const IncomingBatch& batch);
   void End(std::shared_ptr<Shuffle> shuffle);
   void LeaveGate(const std::shared_ptr<Shuffle>& shuffle);
   void PurgeLater(std::shared_ptr<Shuffle> shuffle);
@@ -152,11 +190,14 @@ class ShuffleStore {
   const Clock clock_;
   StoreStats stats_;
   std::atomic<int64_t> ticket_ids_{0};
-  Arena arena_;
+  Arena& arena_;
   MemoryBudget budget_;
   AdmissionQueue require_queue_;
   ReadBudget read_budget_;
-  AppRegistry registry_;
+  IndexCache index_cache_;
+  std::vector<std::unique_ptr<Disk>> disks_;
+  std::unique_ptr<FlushScheduler> scheduler_;
+  std::unique_ptr<AppRegistry> registry_;
 };
 
 }  // namespace dovetail::storage

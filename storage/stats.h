@@ -16,6 +16,9 @@ struct StoreStats {
   std::atomic<int64_t> partitions{0};
   std::atomic<int64_t> tickets{0};
   std::atomic<int64_t> report_bytes{0};
+  std::atomic<int64_t> frozen_bytes{0};  // handed to flushes that have not ended
+  std::atomic<int64_t> extents{0};
+  std::atomic<int64_t> removals_pending{0};  // ended lives whose memory or files are not gone yet
   std::atomic<int64_t> ranges{0};
 
   std::atomic<int64_t> registered_apps_total{0};
@@ -28,6 +31,11 @@ struct StoreStats {
   std::atomic<int64_t> memory_read_blocks_total{0};
   std::atomic<int64_t> memory_read_bytes_total{0};
   std::atomic<int64_t> filtered_memory_reads_total{0};
+  std::atomic<int64_t> flushed_blocks_total{0};
+  std::atomic<int64_t> flushed_bytes_total{0};
+  std::atomic<int64_t> file_read_bytes_total{0};
+  std::atomic<int64_t> index_read_bytes_total{0};
+  std::atomic<int64_t> file_reads_total{0};
   std::atomic<int64_t> require_no_buffer_total{0};
   std::atomic<int64_t> require_too_large_total{0};
   std::atomic<int64_t> read_no_buffer_total{0};

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "proto/shuffle.grpc.pb.h"
-#include "server/grpc/memory_codec.h"
+#include "server/grpc/data_codec.h"
 #include "server/grpc/send_codec.h"
 #include "server/rpc/call.h"
 #include "server/rpc/request.h"
@@ -146,20 +146,31 @@ class ShuffleGrpc final : public RawService {
   ServerUnaryReactor* getLocalShuffleIndex(CallbackServerContext* context,
                                            const ByteBuffer* request,
                                            ByteBuffer* response) override {
-    return Serve<wire::GetLocalShuffleIndexRequest, wire::GetLocalShuffleIndexResponse>(
-        {"getLocalShuffleIndex", context, request, response}, [this](auto& asked, auto&) {
-          return service_.ReadLocalIndex(KeyOf(asked), asked.partitionid());
+    return ServeLater<wire::GetLocalShuffleIndexRequest, storage::FileAnswer>(
+        {"getLocalShuffleIndex", context, request, response},
+        [this](auto& asked, auto done) {
+          service_.ReadLocalIndex(KeyOf(asked), asked.partitionid(), done);
+        },
+        [this](Call& call, Reply<storage::FileAnswer> reply) {
+          Observe(call, reply.outcome);
+          call.Answer(EncodeIndexReply(std::move(reply)));
         });
   }
 
   ServerUnaryReactor* getLocalShuffleData(CallbackServerContext* context, const ByteBuffer* request,
                                           ByteBuffer* response) override {
-    return Serve<wire::GetLocalShuffleDataRequest, wire::GetLocalShuffleDataResponse>(
-        {"getLocalShuffleData", context, request, response}, [this](auto& asked, auto&) {
-          return service_.ReadLocalData({.key = KeyOf(asked),
-                                         .partition = asked.partitionid(),
-                                         .offset = asked.offset(),
-                                         .length = asked.length()});
+    return ServeLater<wire::GetLocalShuffleDataRequest, storage::FileAnswer>(
+        {"getLocalShuffleData", context, request, response},
+        [this](auto& asked, auto done) {
+          service_.ReadLocalData({.key = KeyOf(asked),
+                                  .partition = asked.partitionid(),
+                                  .offset = asked.offset(),
+                                  .length = asked.length()},
+                                 done);
+        },
+        [this](Call& call, Reply<storage::FileAnswer> reply) {
+          Observe(call, reply.outcome);
+          call.Answer(EncodeDataReply(std::move(reply)));
         });
   }
 

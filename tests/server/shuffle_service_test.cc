@@ -48,6 +48,22 @@ class ServiceTest : public storage::StoreTest {
     return promise.get_future().get();
   }
 
+  Outcome IndexOf(const ShuffleKey& key, int32_t partition) {
+    std::promise<Outcome> promise;
+    service_->ReadLocalIndex(key, partition, [&](Reply<storage::FileAnswer> reply) {
+      promise.set_value(std::move(reply.outcome));
+    });
+    return promise.get_future().get();
+  }
+
+  Outcome DataOf(const LocalReadCall& call) {
+    std::promise<Outcome> promise;
+    service_->ReadLocalData(call, [&](Reply<storage::FileAnswer> reply) {
+      promise.set_value(std::move(reply.outcome));
+    });
+    return promise.get_future().get();
+  }
+
   Reply<storage::ReportsAnswer> ReplyOf(ResultCall call) {
     std::promise<Reply<storage::ReportsAnswer>> promise;
     service_->GetResult(std::move(call), [&](Reply<storage::ReportsAnswer> reply) {
@@ -80,8 +96,8 @@ TEST_F(ServiceTest, HostileKeysAreInvalidEverywhere) {
     EXPECT_EQ(service_->Report(key, {}).code, kInvalid);
     EXPECT_EQ(ResultOf(key, {1}), kInvalid);
     EXPECT_EQ(ReadOf({.key = key, .read_bytes = 10}).code, kInvalid);
-    EXPECT_EQ(service_->ReadLocalIndex(key, 0).code, kInvalid);
-    EXPECT_EQ(service_->ReadLocalData({.key = key}).code, kInvalid);
+    EXPECT_EQ(IndexOf(key, 0).code, kInvalid);
+    EXPECT_EQ(DataOf({.key = key}).code, kInvalid);
     EXPECT_EQ(service_->Unregister(key).code, kInvalid);
     if (key.shuffle == 0) {
       EXPECT_EQ(service_->Heartbeat(key.app).code, kInvalid);
@@ -97,7 +113,7 @@ TEST_F(ServiceTest, NegativePartitionsAreInvalid) {
   EXPECT_EQ(ResultOf({"app", 0}, {-1}), kInvalid);
   EXPECT_EQ(ReadOf({.key = {"app", 0}, .partition = -1, .read_bytes = 10}).code, kInvalid);
   EXPECT_EQ(service_->Report({"app", 0}, {{-1, {}}}).code, kInvalid);
-  EXPECT_EQ(service_->ReadLocalIndex({"app", 0}, -1).code, kInvalid);
+  EXPECT_EQ(IndexOf({"app", 0}, -1).code, kInvalid);
   BatchBuilder batch;
   batch.Add(-1, 1, 10, 'x');
   EXPECT_EQ(SendTo({"app", 0}, batch.batch(), batch.ticket_bytes()).code, kInvalid);
@@ -191,8 +207,8 @@ TEST_F(ServiceTest, WhatIsUnknownIsNotRegistered) {
   EXPECT_EQ(service_->Report({"app", 0}, {{10, {}}}).code, kNoRegister);
   EXPECT_EQ(ResultOf({"app", 0}, {1, 10}), kNoRegister);
   EXPECT_EQ(ReadOf({.key = {"app", 0}, .partition = 10, .read_bytes = 10}).code, kNoRegister);
-  EXPECT_EQ(service_->ReadLocalIndex({"app", 0}, 10).code, kNoRegister);
-  EXPECT_EQ(service_->ReadLocalData({.key = {"app", 0}, .partition = 10}).code, kNoRegister);
+  EXPECT_EQ(IndexOf({"app", 0}, 10).code, kNoRegister);
+  EXPECT_EQ(DataOf({.key = {"app", 0}, .partition = 10}).code, kNoRegister);
 }
 
 TEST_F(ServiceTest, UnregisteringTheUnknownSucceeds) {
@@ -200,11 +216,10 @@ TEST_F(ServiceTest, UnregisteringTheUnknownSucceeds) {
   EXPECT_TRUE(service_->UnregisterApp("never").ok());
 }
 
-TEST_F(ServiceTest, ThereAreNoFilesYet) {
+TEST_F(ServiceTest, NothingOnDiskMeansAnEmptyIndexAndNoData) {
   ASSERT_TRUE(RegisterApp("app").ok());
-  EXPECT_TRUE(service_->ReadLocalIndex({"app", 0}, 1).ok());
-  EXPECT_EQ(service_->ReadLocalData({.key = {"app", 0}, .partition = 1, .length = 5}).code,
-            kInvalid);
+  EXPECT_TRUE(IndexOf({"app", 0}, 1).ok());
+  EXPECT_EQ(DataOf({.key = {"app", 0}, .partition = 1, .length = 5}).code, kInvalid);
 }
 
 TEST_F(ServiceTest, MoreThanTheCapacityIsRefusedByWhatTheClientKnows) {

@@ -142,7 +142,8 @@ TEST_F(StoreTest, TheUnknownIsNotFound) {
   const PartitionReport report{10, {}};
   EXPECT_EQ(store_->Report("app", 0, std::span(&report, 1)).error().code, ErrorCode::kNotFound);
   EXPECT_EQ(Reported({10}).error().code, ErrorCode::kNotFound);
-  EXPECT_EQ(store_->CheckPartition("app", 0, 10).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(ReadIndex(10).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(ReadData(10, 0, 5).error().code, ErrorCode::kNotFound);
 }
 
 TEST_F(StoreTest, ABatchIsStoredWholeOrNotAtAll) {

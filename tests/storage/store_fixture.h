@@ -58,13 +58,15 @@ class BatchBuilder {
   int64_t ticket_bytes_ = 0;
 };
 
-inline std::string Bytes(const MemoryPage& page) {
+inline std::string Bytes(const SliceChain& chain) {
   std::string all;
-  for (const Slice& slice : page.data) {
+  for (const Slice& slice : chain) {
     all.append(reinterpret_cast<const char*>(slice.bytes.data()), slice.bytes.size());
   }
   return all;
 }
+
+inline std::string Bytes(const MemoryPage& page) { return Bytes(page.data); }
 
 class StoreTest : public ::testing::Test {
  protected:
@@ -78,18 +80,31 @@ class StoreTest : public ::testing::Test {
 
   void SetUp() override { Open(SmallOptions()); }
 
+  // Memory only; the tests of files give engines.
+  virtual std::vector<std::unique_ptr<engine::Engine>> MakeEngines() { return {}; }
+
   void Open(const StoreOptions& options) {
-    store_.reset();
-    store_ = std::make_unique<ShuffleStore>(options, executor_, ticker_, [this] {
-      return TimePoint(std::chrono::milliseconds(now_ms_.load()));
-    });
+    Drop();
+    store_ = std::make_unique<ShuffleStore>(
+        options, arena_, executor_, ticker_,
+        [this] { return TimePoint(std::chrono::milliseconds(now_ms_.load())); }, MakeEngines());
   }
 
   void TearDown() override {
-    store_->Close();
-    store_->Clear();
+    Drop();
     executor_.Stop();
     ticker_.Stop();
+  }
+
+  void Drop() {
+    if (!store_) return;
+    store_->Close();
+    store_->Clear();
+    // The background lets go of what it just answered a moment after the answer.
+    EXPECT_TRUE(Eventually([this] {
+      return store_->stats().removals_pending.load() == 0 && store_->stats().shuffles.load() == 0 &&
+             store_->read_budget().bytes_in_flight() == 0;
+    }));
     ExpectIdle();
     store_.reset();
   }
@@ -106,7 +121,10 @@ class StoreTest : public ::testing::Test {
     EXPECT_EQ(store_->stats().ranges.load(), 0);
     EXPECT_EQ(store_->budget().figures().metadata_bytes, 0);
     EXPECT_EQ(store_->read_budget().bytes_in_flight(), 0);
-    EXPECT_EQ(store_->arena().used_bytes(), 0);
+    EXPECT_TRUE(Eventually([this] { return store_->arena().used_bytes() == 0; }));
+    EXPECT_EQ(store_->stats().frozen_bytes.load(), 0);
+    EXPECT_EQ(store_->stats().extents.load(), 0);
+    EXPECT_EQ(store_->index_cache().figures().bytes, 0);
   }
 
   // Until the background has done what was posted before, at most ten seconds.
@@ -154,6 +172,22 @@ class StoreTest : public ::testing::Test {
     return promise->get_future();
   }
 
+  Result<FileAnswer> ReadIndex(int32_t partition, const std::string& app = "app",
+                               int32_t shuffle = 0) {
+    std::promise<Result<FileAnswer>> promise;
+    store_->ReadIndex(app, shuffle, partition,
+                      [&](Result<FileAnswer> answer) { promise.set_value(std::move(answer)); });
+    return promise.get_future().get();
+  }
+
+  Result<FileAnswer> ReadData(int32_t partition, int64_t offset, int64_t length,
+                              const std::string& app = "app", int32_t shuffle = 0) {
+    std::promise<Result<FileAnswer>> promise;
+    store_->ReadData(app, shuffle, partition, offset, length,
+                     [&](Result<FileAnswer> answer) { promise.set_value(std::move(answer)); });
+    return promise.get_future().get();
+  }
+
   Result<std::string> Reported(std::vector<int32_t> partitions) {
     auto promise = std::make_shared<std::promise<Result<std::string>>>();
     store_->ReadReports("app", 0, std::move(partitions), [promise](Result<ReportsAnswer> answer) {
@@ -171,6 +205,7 @@ class StoreTest : public ::testing::Test {
         .get();
   }
 
+  Arena arena_;
   Executor executor_{"test", 2};
   Ticker ticker_;
   std::atomic<int64_t> now_ms_{1'000'000};

@@ -1,0 +1,150 @@
+#include "storage/disk.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "engine/base/check.h"
+
+namespace dovetail::storage {
+
+void Observe(Histogram* histogram, TimePoint started) {
+  if (!histogram) return;
+  const std::chrono::duration<double> age = std::chrono::steady_clock::now() - started;
+  histogram->Observe(age.count());
+}
+
+Disk::Disk(int index, std::string data_path, std::unique_ptr<engine::Engine> engine,
+           const LocalFileStoreOptions& options, Clock clock, std::function<void()> on_usable)
+    : index_(index),
+      data_path_(std::move(data_path)),
+      engine_(std::move(engine)),
+      options_(options),
+      clock_(std::move(clock)),
+      on_usable_(std::move(on_usable)) {}
+
+bool Disk::usable() const { return !full() && !broken() && !slow() && !busy(); }
+
+void Disk::OnAppendFailed(const Error& error, int64_t bytes) {
+  stats_.append_failures_total.fetch_add(1);
+  if (error.code == ErrorCode::kNoSpace) {
+    {
+      std::lock_guard lock(mutex_);
+      failed_write_bytes_ = bytes;
+    }
+    if (!full_.exchange(true)) {
+      spdlog::warn(
+          "data path {} is full (errno {}): it takes no new data until space is free; what "
+          "is in memory stays there",
+          data_path_, error.os_error);
+    }
+    return;
+  }
+  if (error.code == ErrorCode::kShutdown) return;
+  if (error.code == ErrorCode::kBusy) {
+    if (!busy_.exchange(true)) {
+      spdlog::warn(
+          "data path {}: no descriptor, memory or place in the queue for a write ({}, errno {}); "
+          "tried again in {} s; if this repeats, raise the limit of open files",
+          data_path_, error.where, error.os_error, options_.disk_healthy_check_interval_sec);
+    }
+    return;
+  }
+  if (!broken_.exchange(true)) {
+    spdlog::error(
+        "data path {} failed a write ({} at {}, errno {}): it takes no new data until a "
+        "probe succeeds; look at the kernel's log and the path's permissions",
+        data_path_, ToString(error.code), error.where, error.os_error);
+  }
+}
+
+Disk::Watch::Watch(Disk& disk) : disk_(&disk) {
+  std::lock_guard lock(disk.mutex_);
+  started_ = disk.in_flight_.insert(disk.clock_());
+}
+
+Disk::Watch::Watch(Watch&& other) noexcept
+    : disk_(std::exchange(other.disk_, nullptr)), started_(other.started_) {}
+
+Disk::Watch::~Watch() {
+  if (!disk_) return;
+  std::lock_guard lock(disk_->mutex_);
+  disk_->in_flight_.erase(started_);
+}
+
+void Disk::Check() {
+  bool overdue = false;
+  {
+    std::lock_guard lock(mutex_);
+    const auto age_max = std::chrono::seconds(options_.io_duration_threshold_sec);
+    overdue = !in_flight_.empty() && clock_() - *in_flight_.begin() > age_max;
+  }
+  if (overdue && !slow_.exchange(true)) {
+    spdlog::warn("data path {} has not answered for {} s: it takes no new data until it does",
+                 data_path_, options_.io_duration_threshold_sec);
+  }
+  if (!overdue) Leave(slow_, "slow");
+  Leave(busy_, "busy");
+  // One look at a time: a hung disk must not collect them.
+  if (checking_.exchange(true)) return;
+  engine_->Space([this, watch = Watch(*this)](Result<engine::SpaceInfo> space) {
+    checking_.store(false);
+    if (space) OnSpace(space->total_bytes, space->free_bytes);
+    if (broken_.load()) Probe();
+  });
+}
+
+void Disk::OnSpace(int64_t total_bytes, int64_t free_bytes) {
+  stats_.file_system_bytes.store(total_bytes);
+  stats_.file_system_free_bytes.store(free_bytes);
+  if (total_bytes <= 0) return;
+  const double used = 1.0 - static_cast<double>(free_bytes) / static_cast<double>(total_bytes);
+  int64_t wanted = 0;
+  {
+    std::lock_guard lock(mutex_);
+    wanted = failed_write_bytes_;
+  }
+  if (used > options_.disk_high_watermark) {
+    if (!full_.exchange(true)) {
+      spdlog::warn("data path {} is {:.1f}% full, above disk_high_watermark: it takes no new data",
+                   data_path_, used * 100);
+    }
+    return;
+  }
+  if (used > options_.disk_low_watermark || free_bytes < wanted) return;
+  {
+    std::lock_guard lock(mutex_);
+    failed_write_bytes_ = 0;
+  }
+  Leave(full_, "full");
+}
+
+void Disk::Leave(std::atomic<bool>& evidence, const char* name) {
+  if (!evidence.exchange(false)) return;
+  spdlog::info("data path {} is no longer {}", data_path_, name);
+  if (usable() && on_usable_) on_usable_();
+}
+
+// Writes, reads back and removes a small file; every step must succeed for the disk to be trusted
+// again.
+void Disk::Probe() {
+  static constexpr char kProbe[] = "probe";
+  engine_->Remove(kProbe, [this](Status) {
+    engine_->Open(kProbe, true, [this](Result<engine::FileRef> file) {
+      if (!file) return;
+      auto bytes = std::make_shared<std::string>(4096, 'd');
+      const ConstBytes view(reinterpret_cast<const std::byte*>(bytes->data()), bytes->size());
+      engine_->Append(
+          {.file = *file, .data = {Slice{bytes, view}}}, [this, file = *file](Status written) {
+            if (!written) return;
+            engine_->Read({.file = file, .length = 4096}, [this](Result<SliceChain> read) {
+              if (!read) return;
+              Leave(broken_, "broken");
+              engine_->Remove(kProbe, [](Status) {});
+            });
+          });
+    });
+  });
+}
+
+}  // namespace dovetail::storage

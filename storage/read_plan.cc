@@ -1,0 +1,86 @@
+#include "storage/read_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/check.h"
+
+namespace dovetail::storage {
+namespace {
+
+constexpr size_t kReadsInFlight = 8;
+
+}  // namespace
+
+ReadPlan PlanData(const std::vector<Extent>& extents, int64_t offset, int64_t length) {
+  ReadPlan plan;
+  auto extent = std::upper_bound(
+      extents.begin(), extents.end(), offset,
+      [](int64_t at, const Extent& candidate) { return at < candidate.logical_end(); });
+  while (length > 0) {
+    DOVETAIL_CHECK(extent != extents.end());
+    const int64_t inside = offset - extent->logical_offset;
+    const int64_t bytes = std::min(length, extent->data_bytes - inside);
+    plan.push_back({extent->segment, extent->data_offset() + inside, bytes});
+    offset += bytes;
+    length -= bytes;
+    ++extent;
+  }
+  return plan;
+}
+
+PlannedRead PlanHead(const Extent& extent) {
+  return {extent.segment, extent.batch_offset, kBatchHeaderBytes + extent.index_bytes()};
+}
+
+ReadJob::ReadJob(ReadPlan plan, engine::IoMode mode, Done done)
+    : plan_(std::move(plan)), mode_(mode), done_(std::move(done)), pieces_(plan_.size()) {}
+
+void ReadJob::Run(ReadPlan plan, engine::IoMode mode, Done done) {
+  DOVETAIL_CHECK(!plan.empty());
+  std::shared_ptr<ReadJob> job(new ReadJob(std::move(plan), mode, std::move(done)));
+  job->StartSome();
+}
+
+void ReadJob::StartSome() {
+  std::vector<size_t> starting;
+  {
+    std::lock_guard lock(mutex_);
+    while (!failure_ && next_ < plan_.size() && in_flight_ < kReadsInFlight) {
+      starting.push_back(next_++);
+      ++in_flight_;
+    }
+  }
+  for (size_t i : starting) {
+    const PlannedRead& read = plan_[i];
+    read.segment->disk->engine().Read(
+        {.file = read.segment->file, .offset = read.offset, .length = read.length, .mode = mode_},
+        [self = shared_from_this(), i, started = std::chrono::steady_clock::now()](
+            Result<SliceChain> bytes) { self->OnRead(i, started, std::move(bytes)); });
+  }
+}
+
+void ReadJob::OnRead(size_t i, TimePoint started, Result<SliceChain> bytes) {
+  Observe(plan_[i].segment->disk->histograms().read_seconds, started);
+  Done done;
+  {
+    std::lock_guard lock(mutex_);
+    --in_flight_;
+    DiskStats& stats = plan_[i].segment->disk->stats();
+    if (bytes) {
+      pieces_[i] = std::move(*bytes);
+      stats.reads_total.fetch_add(1);
+      stats.read_bytes_total.fetch_add(plan_[i].length);
+    } else {
+      stats.read_failures_total.fetch_add(1);
+      if (!failure_) failure_ = std::make_unique<Failure>(bytes.error(), plan_[i]);
+    }
+    const bool over = in_flight_ == 0 && (failure_ || next_ == plan_.size());
+    if (over) done = std::move(done_);
+  }
+  if (!done) return StartSome();
+  if (failure_) return done(std::unexpected(std::move(*failure_)));
+  done(std::move(pieces_));
+}
+
+}  // namespace dovetail::storage
