@@ -30,6 +30,20 @@ GAUGES_OF_USE = (
     "dovetail_partitions",
     "dovetail_report_bytes",
     "dovetail_arena_used_bytes",
+    "dovetail_flushing_bytes",
+    "dovetail_extents",
+    "dovetail_removals_pending",
+    "dovetail_index_cache_bytes",
+)
+
+# The same for each data path. A daemon without data paths has none of them.
+DISK_GAUGES_OF_USE = (
+    "dovetail_disk_flush_bytes_in_flight",
+    "dovetail_disk_removals_pending",
+    "dovetail_disk_segments",
+    "dovetail_disk_reserved_bytes",
+    "dovetail_disk_open_descriptors",
+    "dovetail_disk_operations_in_flight",
 )
 
 
@@ -60,8 +74,12 @@ class Metrics:
         return sum(value for _, _, value in found)
 
     def in_use(self) -> dict:
-        """The gauges of use that are not 0."""
+        """The gauges of use that are not 0; one of a data path as name{path}."""
         values = {name: self.gauge(name) for name in GAUGES_OF_USE}
+        for _, labels, _ in self._matching("dovetail_disk_usable", {}):
+            path = labels["path"]
+            for name in DISK_GAUGES_OF_USE:
+                values[f"{name}{{{path}}}"] = self.gauge(name, path=path)
         return {name: value for name, value in values.items() if value != 0}
 
     def labels(self, name: str) -> dict:

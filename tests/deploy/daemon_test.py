@@ -7,7 +7,13 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "deploy" / "lib"))
-from daemon import GAUGES_OF_USE, Daemon, DaemonError, Metrics  # noqa: E402
+from daemon import (  # noqa: E402
+    DISK_GAUGES_OF_USE,
+    GAUGES_OF_USE,
+    Daemon,
+    DaemonError,
+    Metrics,
+)
 
 PAGE = """# HELP dovetail_read_bytes_total Bytes
 # TYPE dovetail_read_bytes_total counter
@@ -41,6 +47,22 @@ class MetricsTest(unittest.TestCase):
         self.assertEqual(Metrics(page).in_use(), {})
         page = page.replace("dovetail_tickets 0", "dovetail_tickets 2")
         self.assertEqual(Metrics(page).in_use(), {"dovetail_tickets": 2})
+
+    def test_in_use_looks_at_every_data_path(self):
+        page = "".join(f"{name} 0\n" for name in GAUGES_OF_USE)
+        for path in ("/a", "/b"):
+            page += f'dovetail_disk_usable{{path="{path}"}} 1\n'
+            page += "".join(f'{name}{{path="{path}"}} 0\n' for name in DISK_GAUGES_OF_USE)
+        self.assertEqual(Metrics(page).in_use(), {})
+        # One path must not make up for another.
+        one, other = (f'dovetail_disk_segments{{path="{path}"}} ' for path in ("/a", "/b"))
+        uneven = page.replace(one + "0", one + "2").replace(other + "0", other + "-2")
+        self.assertEqual(
+            Metrics(uneven).in_use(),
+            {"dovetail_disk_segments{/a}": 2, "dovetail_disk_segments{/b}": -2},
+        )
+        with self.assertRaises(DaemonError):
+            Metrics(page.replace(other, "renamed ")).in_use()
 
     def test_labels(self):
         self.assertEqual(self.metrics.labels("dovetail_build_info")["version"], "0.1.0")

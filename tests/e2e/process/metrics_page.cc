@@ -17,7 +17,19 @@ constexpr std::array kGaugesOfUse = {"dovetail_memory_used_bytes",
                                      "dovetail_shuffles",
                                      "dovetail_partitions",
                                      "dovetail_report_bytes",
-                                     "dovetail_arena_used_bytes"};
+                                     "dovetail_arena_used_bytes",
+                                     "dovetail_flushing_bytes",
+                                     "dovetail_extents",
+                                     "dovetail_removals_pending",
+                                     "dovetail_index_cache_bytes"};
+
+// The same for each data path; a daemon without data paths has none of them.
+constexpr std::array kDiskGaugesOfUse = {"dovetail_disk_flush_bytes_in_flight",
+                                         "dovetail_disk_removals_pending",
+                                         "dovetail_disk_segments",
+                                         "dovetail_disk_reserved_bytes",
+                                         "dovetail_disk_open_descriptors",
+                                         "dovetail_disk_operations_in_flight"};
 
 bool Includes(const LabelValues& all, const LabelValues& some) {
   return std::ranges::all_of(some, [&](const auto& label) {
@@ -89,9 +101,16 @@ double MetricsPage::Value(std::string_view name, const LabelValues& labels) cons
 
 std::vector<std::string> MetricsPage::InUse() const {
   std::vector<std::string> found;
-  for (const std::string name : kGaugesOfUse) {
-    const std::optional<double> value = Find(name);
-    if (value != 0.0) found.push_back(name + " " + (value ? std::to_string(*value) : "is missing"));
+  const auto check = [&](const std::string& name, const LabelValues& labels) {
+    const std::optional<double> value = Find(name, labels);
+    if (value == 0.0) return;
+    const std::string path = labels.empty() ? "" : "{" + labels.at("path") + "}";
+    found.push_back(name + path + " " + (value ? std::to_string(*value) : "is missing"));
+  };
+  for (const char* name : kGaugesOfUse) check(name, {});
+  for (const Series& series : series_) {
+    if (series.name != "dovetail_disk_usable") continue;
+    for (const char* name : kDiskGaugesOfUse) check(name, {{"path", series.labels.at("path")}});
   }
   return found;
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/config/scratch_folder.h"
 #include "tests/e2e/process/daemon_process.h"
 #include "tests/e2e/wire/blocks.h"
 #include "tests/e2e/wire/methods.h"
@@ -93,7 +94,9 @@ std::string Promtool() {
 class MetricsTest : public testing::Test {
  protected:
   void SetUp() override {
-    daemon_ = DaemonProcess::Start({"memory_store.capacity=64M", "memory_store.require_wait_ms=0"});
+    daemon_ = DaemonProcess::Start({"memory_store.capacity=64M", "memory_store.require_wait_ms=0",
+                                    "localfile_store.data_paths=[\"" + folder_.path() + "\"]",
+                                    "hybrid_store.memory_single_buffer_max_spill_size=64K"});
     ASSERT_TRUE(daemon_);
     client_ = std::make_unique<WireClient>(daemon_->grpc_port());
   }
@@ -111,6 +114,7 @@ class MetricsTest : public testing::Test {
     ASSERT_EQ(client_->Store(target, {MakeBlocks(0, 0, 5, 100, 3)}), wire::SUCCESS);
     ReadPages(*client_, {.target = target, .filter = {}});
     ReadPages(*client_, {.target = target, .filter = golden::OneWord({golden::Array(0, {3})})});
+    FlushAndRead(target, 1);
     client_->Require(target, 64 << 20);
     client_->Require(target, 1 << 30);
     for (const MethodRule& method : ShuffleMethods()) {
@@ -129,6 +133,28 @@ class MetricsTest : public testing::Test {
     EXPECT_EQ(daemon_->WaitIdle(), std::vector<std::string>());
   }
 
+  // A partition large enough to be flushed alone, then its index and all of its data.
+  void FlushAndRead(const Target& target, int32_t partition) {
+    ASSERT_EQ(client_->Store(target, {MakeBlocks(partition, 0, 5, kFlushedBlockBytes)}),
+              wire::SUCCESS);
+    ASSERT_TRUE(daemon_->WaitMetric("dovetail_flushed_blocks_total", 5));
+    wire::GetLocalShuffleIndexRequest index;
+    index.set_appid(target.app);
+    index.set_partitionid(partition);
+    const auto records = client_->Ask(&wire::ShuffleServer::Stub::getLocalShuffleIndex, index);
+    ASSERT_EQ(records.indexdata().size(), 5u * 40);
+    ASSERT_EQ(records.datafilelen(), 5 * kFlushedBlockBytes);
+    wire::GetLocalShuffleDataRequest data;
+    data.set_appid(target.app);
+    data.set_partitionid(partition);
+    data.set_length(5 * kFlushedBlockBytes);
+    ASSERT_EQ(client_->Ask(&wire::ShuffleServer::Stub::getLocalShuffleData, data).data().size(),
+              5u * kFlushedBlockBytes);
+  }
+
+  static constexpr int kFlushedBlockBytes = 20'000;
+
+  const config::ScratchFolder folder_;
   std::unique_ptr<DaemonProcess> daemon_;
   std::unique_ptr<WireClient> client_;
 };
@@ -160,9 +186,22 @@ TEST_F(MetricsTest, CountEveryMethod) {
         << name;
   }
   EXPECT_GE(page.Value("dovetail_grpc_requests_total", {{"method", "coordinatorAppHeartbeat"}}), 1);
-  EXPECT_EQ(page.Value("dovetail_received_blocks_total"), 10);
+  EXPECT_EQ(page.Value("dovetail_received_blocks_total"), 15);
   EXPECT_EQ(page.Value("dovetail_duplicate_blocks_total"), 5);
   EXPECT_EQ(page.Value("dovetail_filtered_reads_total", {{"tier", "memory"}}), 2);
+  EXPECT_EQ(page.Value("dovetail_read_bytes_total", {{"tier", "file"}}), 5 * kFlushedBlockBytes);
+  EXPECT_EQ(page.Value("dovetail_index_read_bytes_total"), 5 * 40);
+  EXPECT_EQ(page.Value("dovetail_index_cache_lookups_total", {{"result", "hit"}}), 1);
+  const LabelValues disk{{"path", folder_.path()}};
+  EXPECT_GE(page.Value("dovetail_flushed_bytes_total"), 5 * kFlushedBlockBytes);
+  EXPECT_GE(page.Value("dovetail_disk_append_bytes_total", disk), 5 * kFlushedBlockBytes);
+  EXPECT_EQ(page.Value("dovetail_disk_groups_total", disk),
+            page.Value("dovetail_disk_append_seconds_count", disk));
+  EXPECT_EQ(page.Value("dovetail_disk_groups_total", disk),
+            page.Value("dovetail_disk_group_bytes_count", disk));
+  EXPECT_EQ(page.Value("dovetail_disk_reads_total", disk),
+            page.Value("dovetail_disk_read_seconds_count", disk));
+  EXPECT_EQ(page.Value("dovetail_disk_usable", disk), 1);
   EXPECT_EQ(page.Value("dovetail_require_refused_total", {{"reason", "no_room"}}), 1);
   EXPECT_EQ(page.Value("dovetail_require_refused_total", {{"reason", "larger_than_capacity"}}), 1);
 }
