@@ -19,6 +19,7 @@ ROOT = HERE.parents[2]
 sys.path.insert(0, str(HERE))
 sys.path.insert(0, str(ROOT / "deploy" / "lib"))
 from checks import Highest, OLD_CLIENT, Run, Wrong, check_bytes, jobs, require  # noqa: E402
+from tiers import Tier, tiers  # noqa: E402
 from daemon import Daemon, DaemonError  # noqa: E402
 from spark_application import (  # noqa: E402
     SparkApplication,
@@ -28,8 +29,6 @@ from spark_application import (  # noqa: E402
     shuffle_settings,
 )
 
-# Enough for what one job holds at once, and little enough that shuffles which are never freed show.
-CAPACITY_BYTES = 1 << 30
 KRYO = {"spark.serializer": "org.apache.spark.serializer.KryoSerializer"}
 
 
@@ -47,10 +46,18 @@ class Harness:
         self.outcomes = []
         self.applications = {}
         self.daemon = None
+        self.tier = None
         self.expected = {}
         self.killed = []
-        self.selected = [
-            job for job in jobs(options.scale) if re.search(options.jobs, f"spark.{job.name}")
+        self.jobs = jobs(options.scale)
+        self.tiers = [tier for tier in tiers() if self.selected(tier)]
+
+    def selected(self, tier: Tier) -> list:
+        """The jobs that are to run through this tier's daemon."""
+        return [
+            job
+            for job in self.jobs
+            if tier.takes(job) and re.search(self.options.jobs, f"spark.{tier.prefix}{job.name}")
         ]
 
     def log(self, text: str) -> None:
@@ -66,20 +73,21 @@ class Harness:
         """All jobs in one application with Spark's own shuffle."""
         self.log("== Spark jobs: computing what is right with Spark's own shuffle")
         plain = self.start_application("plain", KRYO)
-        for job in self.selected:
+        wanted = [job for job in self.jobs if any(job in self.selected(t) for t in self.tiers)]
+        for job in wanted:
             for step in job.steps + ([job.also] if job.also else []):
                 key = self.key(step)
                 if key not in self.expected or step.function == "shared_shuffle":
                     answer = plain.run(step.function, self.options.timeout, **step.arguments)
                     self.expected[key] = answer["fingerprint"]
-        plain.stop()
+        self.applications.pop("plain").stop()
 
     @staticmethod
     def key(step) -> str:
         return f"{step.function} {sorted(step.arguments.items())}"
 
     def application_for(self, version: str) -> SparkApplication:
-        name = f"client-{version}"
+        name = f"{self.tier.name}-client-{version}"
         if name not in self.applications:
             self.start_application(name, shuffle_settings(client_jar(version), self.daemon.grpc))
         return self.applications[name]
@@ -112,24 +120,51 @@ class Harness:
             self.compare(job.also, other.result(self.options.timeout, watch))
         run = Run(step, before, self.daemon.metrics(), answer["facts"], highest)
         self.compare(step, answer)
-        check_bytes(run, step.payload_bytes + (job.also.payload_bytes if other else 0))
+        check_bytes(
+            run, step.payload_bytes + (job.also.payload_bytes if other else 0), self.tier.files
+        )
         return run
 
     def run_job(self, job) -> str:
         runs = [self.run_step(job, step) for step in job.steps]
         if job.check:
             job.check(runs)
+        if self.tier.files:
+            self.check_spilled(runs)
         self.wait_memory_free()
         received = sum(run.moved("dovetail_received_bytes_total") for run in runs)
-        read = sum(run.moved("dovetail_read_bytes_total", tier="memory") for run in runs)
-        return f"{received / 1e6:.1f} MB in, {read / 1e6:.1f} MB out"
+        memory = sum(run.moved("dovetail_read_bytes_total", tier="memory") for run in runs)
+        file = sum(run.moved("dovetail_read_bytes_total", tier="file") for run in runs)
+        return (
+            f"{received / 1e6:.1f} MB in, {memory / 1e6:.1f} MB out of memory,"
+            f" {file / 1e6:.1f} MB out of files"
+        )
+
+    def check_spilled(self, runs: list) -> None:
+        """A job about files must have met them, and memory too."""
+        for name, labels in (
+            ("dovetail_flushed_bytes_total", {}),
+            ("dovetail_disk_groups_total", {}),
+            ("dovetail_read_bytes_total", {"tier": "file"}),
+            ("dovetail_index_read_bytes_total", {}),
+            ("dovetail_read_bytes_total", {"tier": "memory"}),
+        ):
+            moved = sum(run.moved(name, **labels) for run in runs)
+            require(moved > 0, f"{name}{labels or ''} did not move: the job met only one tier")
+        failed = sum(run.moved("dovetail_disk_append_failures_total") for run in runs)
+        require(failed == 0, f"{failed:.0f} groups could not be written")
 
     def wait_memory_free(self, timeout: float = 30.0) -> None:
         """While the applications live on: they collect their garbage, Spark unregisters the
         shuffles that are over, and their memory comes back."""
         deadline = time.monotonic() + timeout
         # Not dovetail_shuffles: Spark keeps those that it registered and never wrote.
-        names = ("dovetail_memory_used_bytes", "dovetail_partitions")
+        names = (
+            "dovetail_memory_used_bytes",
+            "dovetail_partitions",
+            "dovetail_extents",
+            "dovetail_removals_pending",
+        )
         while True:
             metrics = self.daemon.metrics()
             left = {name: metrics.gauge(name) for name in names if metrics.gauge(name)}
@@ -139,9 +174,8 @@ class Harness:
                 time.monotonic() < deadline,
                 f"shuffles that nobody needs any more were not freed: {left}",
             )
-            for name, application in self.applications.items():
-                if name != "plain":
-                    application.run("collect_garbage", self.options.timeout)
+            for application in self.applications.values():
+                application.run("collect_garbage", self.options.timeout)
             time.sleep(0.2)
 
     def check_idle(self) -> str:
@@ -150,23 +184,26 @@ class Harness:
         require(not self.killed, f"killed after a failed test, so nothing to judge: {self.killed}")
         require(self.daemon.running(), "the daemon has ended before")
         for name, application in self.applications.items():
-            if name != "plain":
-                application.run("hold_shuffle", self.options.timeout, rows=1000)
-                held = self.daemon.metrics().gauge("dovetail_memory_used_bytes")
-                require(held > 0, f"{name} left nothing behind that its end could free")
-                application.stop()
+            application.run("hold_shuffle", self.options.timeout, rows=1000)
+            held = self.daemon.metrics().gauge("dovetail_memory_used_bytes")
+            require(held > 0, f"{name} left nothing behind that its end could free")
+            application.stop()
+        self.applications.clear()
         left = self.daemon.wait_idle()
         require(not left, f"the applications have ended, but these gauges are not 0: {left}")
-        return "every gauge of use is 0"
+        files = self.tier.left_behind()
+        require(not files, f"the applications have ended, but these are left: {files[:5]}")
+        return "every gauge of use is 0, no file is left"
 
     def check_stop(self) -> str:
         code = self.daemon.stop(60)
+        self.daemon = None
         require(code == 0, f"dovetaild ended with exit code {code} after SIGTERM")
         return "exit code 0"
 
     def test(self, name: str, function, *arguments) -> None:
         """Runs one test and keeps its outcome; what is wrong is printed with the logs around it."""
-        name = f"{self.options.prefix}spark.{name}"
+        name = self.full_name(name)
         started = time.monotonic()
         log_start = len(self.daemon.log_text()) if self.daemon else 0
         try:
@@ -179,6 +216,9 @@ class Harness:
             self.show_logs(log_start)
             self.drop_stuck_applications()
         self.outcomes.append(outcome)
+
+    def full_name(self, name: str) -> str:
+        return f"{self.options.prefix}spark.{self.tier.prefix if self.tier else ''}{name}"
 
     def drop_stuck_applications(self) -> None:
         """An application that still has a job of a failed test must not answer the next test."""
@@ -200,38 +240,48 @@ class Harness:
             "advertise_host": "127.0.0.1",
             "grpc_port": 0,
             "http_port": 0,
-            "memory_store.capacity": CAPACITY_BYTES,
+            **self.tier.settings,
         }
         binary = Path(self.options.daemon).resolve()
         require(binary.exists(), f"{binary} is not there: build it first")
         self.daemon = Daemon(
-            binary, self.folder, settings, config=ROOT / "config" / "dovetail.toml"
+            binary, self.folder / self.tier.name, settings, config=ROOT / "config" / "dovetail.toml"
         )
         self.daemon.wait_ready()
         return f"{self.daemon.grpc}, {self.daemon.http}"
 
     def run(self) -> None:
-        if not self.selected:
+        if not self.tiers:
             return
         self.test("expected_results", self.compute_expected)
-        self.test("daemon_starts", self.start_daemon)
-        if any(outcome.error for outcome in self.outcomes):
-            for job in self.selected:
-                self.outcomes.append(
-                    Outcome(f"{self.options.prefix}spark.{job.name}", 0, "not run: see above")
-                )
+        if self.outcomes[-1].error:
             return
-        self.log("== Spark jobs: the same through the daemon")
-        for job in self.selected:
+        for tier in self.tiers:
+            self.run_tier(tier)
+
+    def run_tier(self, tier: Tier) -> None:
+        self.log(f"== Spark jobs through the daemon: {tier.meaning}")
+        self.tier = tier
+        tier.prepare(self.folder)
+        self.test("daemon_starts", self.start_daemon)
+        if self.outcomes[-1].error:
+            for job in self.selected(tier):
+                self.outcomes.append(Outcome(self.full_name(job.name), 0, "not run: see above"))
+            return
+        for job in self.selected(tier):
             self.test(job.name, self.run_job, job)
         self.test("idle_after_the_applications", self.check_idle)
         self.test("daemon_stops_in_order", self.check_stop)
+        self.close()
 
     def close(self) -> None:
         for application in self.applications.values():
             application.kill()
+        self.applications.clear()
         if self.daemon:
             self.daemon.stop(10)
+            self.daemon = None
+        self.killed.clear()
 
 
 def write_junit(path: Path, outcomes: list) -> None:
