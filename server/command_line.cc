@@ -17,6 +17,8 @@ struct Arguments {
   std::vector<std::string> sets;
   bool check_config = false;
   bool print_config = false;
+  bool probe = false;
+  ProbeArguments probe_arguments;
 };
 
 void Declare(CLI::App* app, Arguments* arguments) {
@@ -31,12 +33,21 @@ void Declare(CLI::App* app, Arguments* arguments) {
   app->add_flag("--print-config", arguments->print_config,
                 "Print the configuration in force with the source of each value, and exit")
       ->excludes(check);
+  CLI::Option* probe = app->add_flag("--probe", arguments->probe,
+                                     "Tell what each data path can do and whether a start would "
+                                     "take it, and exit; starts nothing and changes nothing");
+  probe->excludes(check)->excludes("--print-config");
+  app->add_flag("--json", arguments->probe_arguments.json, "With --probe: answer in JSON")
+      ->needs(probe);
+  app->add_option("PATH", arguments->probe_arguments.paths,
+                  "With --probe: folders to look at instead of localfile_store.data_paths")
+      ->needs(probe);
   app->set_version_flag("--version", "dovetaild " DOVETAIL_VERSION, "Print the version and exit");
 }
 
 }  // namespace
 
-std::expected<config::LoadedConfig, int> ParseCommandLine(int argc, const char* const* argv) {
+std::expected<Invocation, int> ParseCommandLine(int argc, const char* const* argv) {
   CLI::App app("Dovetail shuffle server: keeps shuffle data of Spark applications.", "dovetaild");
   Arguments arguments;
   Declare(&app, &arguments);
@@ -66,7 +77,17 @@ std::expected<config::LoadedConfig, int> ParseCommandLine(int argc, const char* 
     std::cout << "dovetaild: the configuration is valid.\n";
     return std::unexpected(kExitClean);
   }
-  return std::move(*loaded);
+  Invocation invocation{.config = std::move(loaded->config)};
+  if (arguments.probe) {
+    if (arguments.probe_arguments.paths.empty() &&
+        invocation.config.store.local_file.data_paths.empty()) {
+      std::cerr << "dovetaild: nothing to probe: name folders behind --probe, or set "
+                   "localfile_store.data_paths.\n";
+      return std::unexpected(kExitCommandLine);
+    }
+    invocation.probe = std::move(arguments.probe_arguments);
+  }
+  return invocation;
 }
 
 }  // namespace dovetail::server

@@ -4,6 +4,9 @@
 #pragma once
 
 #include <expected>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "config/loader.h"
 
@@ -14,9 +17,19 @@ inline constexpr int kExitClean = 0;
 inline constexpr int kExitCommandLine = 2;
 inline constexpr int kExitConfiguration = 3;
 
-// The configuration to run with; or the code to exit with at once, after everything there is to say
+struct ProbeArguments {
+  std::vector<std::string> paths;  // empty: those of the configuration
+  bool json = false;
+};
+
+struct Invocation {
+  config::Config config;
+  std::optional<ProbeArguments> probe = std::nullopt;  // look at the data paths instead of running
+};
+
+// What to run; or the code to exit with at once, after everything there is to say
 // was printed: to standard output what was asked for (--help, --version, --print-config,
 // --check-config), to standard error problems.
-std::expected<config::LoadedConfig, int> ParseCommandLine(int argc, const char* const* argv);
+std::expected<Invocation, int> ParseCommandLine(int argc, const char* const* argv);
 
 }  // namespace dovetail::server

@@ -8,6 +8,7 @@
 
 #include "engine/pool/pool_engine.h"
 #include "engine/probe.h"
+#include "server/disk_probe.h"
 
 namespace dovetail::server {
 namespace {
@@ -17,24 +18,16 @@ std::expected<void, std::string> OpenOne(const std::string& data_path, bool dire
   auto claim = storage::DataPathClaim::Take(data_path);
   if (!claim) return std::unexpected(claim.error());
   const Result<engine::EngineFacts> facts = engine::Probe((*claim)->folder());
-  if (!facts) {
-    return std::unexpected(fmt::format(
-        "data path {} cannot be used: a test file could not be written and read back ({} at {}: "
-        "{}); check permissions and free space",
-        data_path, ToString(facts.error().code), facts.error().where,
-        std::strerror(facts.error().os_error)));
-  }
+  if (!facts) return std::unexpected(ProbeFailure(data_path, facts.error()));
   auto engine = engine::PoolEngine::Start({.data_path = (*claim)->folder()}, arena);
   if (!engine) {
     return std::unexpected(fmt::format("data path {}: the engine did not start ({}: {})", data_path,
                                        engine.error().where,
                                        std::strerror(engine.error().os_error)));
   }
-  const char* how = !direct            ? "buffered, as configured"
-                    : facts->direct_io ? "direct"
-                                       : "buffered: the file system refuses O_DIRECT";
   spdlog::info("data path {}: engine pool, {}, appends {}, {} of {} bytes free", data_path,
-               facts->file_system, how, facts->free_bytes, facts->total_bytes);
+               facts->file_system, AppendMode(*facts, direct), facts->free_bytes,
+               facts->total_bytes);
   disks.claims.push_back(std::move(*claim));
   disks.engines.push_back(std::move(*engine));
   return {};

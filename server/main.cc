@@ -4,9 +4,12 @@
 #include <signal.h>
 #include <spdlog/spdlog.h>
 
+#include <iostream>
+
 #include "engine/base/log.h"
 #include "server/command_line.h"
 #include "server/daemon.h"
+#include "server/disk_probe.h"
 
 namespace {
 
@@ -26,15 +29,24 @@ sigset_t BlockStopSignals() {
   return signals;
 }
 
+int Probe(const dovetail::server::ProbeArguments& arguments,
+          dovetail::storage::LocalFileStoreOptions options) {
+  if (!arguments.paths.empty()) options.data_paths = arguments.paths;
+  const dovetail::server::ProbeReport report = dovetail::server::ProbeDisks(options);
+  std::cout << (arguments.json ? ProbeJson(report) : ProbeText(report)) << std::flush;
+  return report.usable() ? dovetail::server::kExitClean : dovetail::server::kExitStartRefused;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  auto loaded = dovetail::server::ParseCommandLine(argc, argv);
-  if (!loaded) return loaded.error();
-  dovetail::InitLog(loaded->config.server.log.log_level);
+  const auto invocation = dovetail::server::ParseCommandLine(argc, argv);
+  if (!invocation) return invocation.error();
+  dovetail::InitLog(invocation->config.server.log.log_level);
+  if (invocation->probe) return Probe(*invocation->probe, invocation->config.store.local_file);
 
   const sigset_t signals = BlockStopSignals();
-  auto daemon = dovetail::server::Daemon::Start(loaded->config);
+  auto daemon = dovetail::server::Daemon::Start(invocation->config);
   if (!daemon) {
     spdlog::error("start refused: {}", daemon.error());
     return dovetail::server::kExitStartRefused;

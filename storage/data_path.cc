@@ -9,11 +9,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <system_error>
+#include <thread>
 
 namespace dovetail::storage {
 namespace {
@@ -24,11 +26,19 @@ constexpr char kMarkerText[] =
     "dovetail data path, format 1\n"
     "Everything in this folder belongs to dovetaild and is removed when it starts.\n";
 
+// A look at the path holds its lock for a moment.
+constexpr int kLockAttempts = 50;
+constexpr std::chrono::milliseconds kLockPause{10};
+
 using Refusal = std::unexpected<std::string>;
 
 Refusal Refused(const std::string& path, const char* what, int error, const char* advice) {
   return Refusal(
       fmt::format("data path {}: {} ({}); {}", path, what, std::strerror(error), advice));
+}
+
+Refusal CannotMake(const std::string& folder, int error) {
+  return Refused(folder, "cannot be created", error, "check permissions and free space");
 }
 
 std::expected<void, std::string> CheckFolder(const std::string& data_path) {
@@ -47,12 +57,20 @@ std::expected<void, std::string> CheckFolder(const std::string& data_path) {
   return {};
 }
 
-std::expected<int, std::string> TakeLock(const std::string& folder) {
+// Gives the descriptor, or -1 when only looking and there is no lock file.
+std::expected<int, std::string> TakeLock(const std::string& folder, bool only_look) {
   const std::string path = folder + "/lock";
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | (only_look ? 0 : O_CREAT);
+  const int fd = open(path.c_str(), flags, 0600);
+  if (fd < 0 && only_look && errno == ENOENT) return fd;
   if (fd < 0) return Refused(path, "cannot be opened", errno, "check the folder's permissions");
-  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
-  const int error = errno;
+  int error = 0;
+  for (int attempt = 0; attempt < kLockAttempts; ++attempt) {
+    if (flock(fd, (only_look ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) return fd;
+    error = errno;
+    if (error != EWOULDBLOCK || only_look) break;
+    std::this_thread::sleep_for(kLockPause);
+  }
   close(fd);
   if (error == EWOULDBLOCK) {
     return Refusal(
@@ -63,8 +81,9 @@ std::expected<int, std::string> TakeLock(const std::string& folder) {
   return Refused(path, "cannot be locked", error, "use a file system that has locks");
 }
 
-// A marker that is there must be ours; one that is not may be written only into an empty folder.
-std::expected<void, std::string> CheckMarker(const std::string& folder) {
+// A marker that is there must be ours. One that is not there (false) may be written only into an
+// empty folder.
+std::expected<bool, std::string> FindMarker(const std::string& folder) {
   const std::string path = folder + "/marker";
   std::error_code error;
   if (fs::exists(path, error)) {
@@ -72,7 +91,7 @@ std::expected<void, std::string> CheckMarker(const std::string& folder) {
     std::string text(sizeof(kMarkerText), '\0');
     in.read(text.data(), static_cast<std::streamsize>(text.size()));
     text.resize(static_cast<size_t>(in.gcount()));
-    if (text == kMarkerText) return {};
+    if (text == kMarkerText) return true;
     return Refusal(
         fmt::format("{} is not the marker of this version of dovetaild; if nothing else "
                     "uses {}, remove that folder",
@@ -85,6 +104,14 @@ std::expected<void, std::string> CheckMarker(const std::string& folder) {
                     "nothing else uses it, or choose another data path",
                     folder));
   }
+  return false;
+}
+
+std::expected<void, std::string> CheckMarker(const std::string& folder) {
+  const std::expected<bool, std::string> found = FindMarker(folder);
+  if (!found) return Refusal(found.error());
+  if (*found) return {};
+  const std::string path = folder + "/marker";
   std::ofstream out(path, std::ios::binary);
   out << kMarkerText << std::flush;
   if (!out) {
@@ -118,14 +145,30 @@ std::string MissingMount(const std::string& data_path, const std::string& table)
   return {};
 }
 
+DataPathLook DataPathClaim::Look(const std::string& data_path) {
+  if (auto checked = CheckFolder(data_path); !checked) return {.refusal = checked.error()};
+  const std::string folder = data_path + "/dovetail";
+  struct stat info {};
+  if (stat(folder.c_str(), &info) != 0) {
+    if (errno == ENOENT && access(data_path.c_str(), W_OK | X_OK) == 0) {
+      return {.probe_folder = data_path};
+    }
+    return {.refusal = CannotMake(folder, errno).error()};
+  }
+  if (auto marker = FindMarker(folder); !marker) return {.refusal = marker.error()};
+  const std::expected<int, std::string> lock = TakeLock(folder, /*only_look=*/true);
+  if (!lock) return {.refusal = lock.error(), .probe_folder = folder};
+  if (*lock >= 0) close(*lock);
+  std::error_code ignored;
+  return {.probe_folder = folder, .has_old_files = fs::exists(folder + "/apps", ignored)};
+}
+
 std::expected<std::unique_ptr<DataPathClaim>, std::string> DataPathClaim::Take(
     const std::string& data_path) {
   if (auto checked = CheckFolder(data_path); !checked) return Refusal(checked.error());
   const std::string folder = data_path + "/dovetail";
-  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    return Refused(folder, "cannot be created", errno, "check permissions and free space");
-  }
-  std::expected<int, std::string> lock = TakeLock(folder);
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return CannotMake(folder, errno);
+  std::expected<int, std::string> lock = TakeLock(folder, /*only_look=*/false);
   if (!lock) return Refusal(lock.error());
   std::unique_ptr<DataPathClaim> claim(new DataPathClaim(folder, *lock));
   if (auto marked = CheckMarker(folder); !marked) return Refusal(marked.error());

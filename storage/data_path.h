@@ -18,8 +18,18 @@
 
 namespace dovetail::storage {
 
+// What Take would find, found without making or changing anything.
+struct DataPathLook {
+  std::string refusal = {};       // why Take would refuse the path; empty: it would not
+  std::string probe_folder = {};  // where a test file may be written now; empty: nowhere
+  bool has_old_files = false;     // a former process left files, which Take would remove
+};
+
 class DataPathClaim {
  public:
+  // Holds the path's lock, shared, for a moment; a start that meets it tries again.
+  static DataPathLook Look(const std::string& data_path);
+
   // The error is a sentence for the operator: what is wrong with the path, and what to do.
   static std::expected<std::unique_ptr<DataPathClaim>, std::string> Take(
       const std::string& data_path);

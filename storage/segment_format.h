@@ -1,8 +1,7 @@
 // The bytes of a segment file, format version 1 (docs/storage.md describes them with an example).
 //
 // A segment is a sequence of groups; a group is what one flush appended. A group starts at a
-// multiple of the disk's alignment and is a sequence of batches, padded with zeros to the
-// alignment. A batch is
+// multiple of 4096 and is a sequence of batches, padded with zeros to the next one. A batch is
 //   header (64 bytes, little-endian) + index (40 bytes a block, as clients read it) + the blocks'
 //   data
 // Header: magic, version, header size, generation of the shuffle's life, partition, block count,
@@ -24,6 +23,9 @@
 
 namespace dovetail::storage {
 
+// What groups start at a multiple of and are padded to. Disks whose direct I/O needs less get the
+// same: reads and later direct appends stay aligned. One that needs more is written buffered.
+inline constexpr int64_t kGroupAlignment = 4096;
 inline constexpr int64_t kBatchHeaderBytes = 64;
 inline constexpr int64_t kIndexRecordBytes = 40;
 

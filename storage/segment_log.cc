@@ -14,9 +14,6 @@ namespace {
 
 constexpr int64_t kReserveStepMin = 64 << 10;
 constexpr int64_t kReserveStepMax = 16 << 20;
-// What a group is padded to where the disk asks for less: reads and later direct appends stay
-// aligned.
-constexpr int64_t kGroupAlignment = 4096;
 
 constexpr int64_t RoundUp(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 

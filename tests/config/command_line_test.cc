@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct Outcome {
   std::string out;
   std::string err;
   config::Config config;
+  std::optional<ProbeArguments> probe;
 };
 
 Outcome Parse(const std::vector<std::string>& arguments) {
@@ -27,6 +29,7 @@ Outcome Parse(const std::vector<std::string>& arguments) {
   outcome.out = testing::internal::GetCapturedStdout();
   outcome.err = testing::internal::GetCapturedStderr();
   if (parsed) outcome.config = parsed->config;
+  if (parsed) outcome.probe = parsed->probe;
   if (!parsed) outcome.exit_code = parsed.error();
   return outcome;
 }
@@ -56,7 +59,12 @@ TEST(CommandLine, ABadOneExitsWith2) {
                                              {"--config"},
                                              {"--set", "grpc_port=1", "http_port=2"},
                                              {"--config", "a", "--config", "b"},
-                                             {"--check-config", "--print-config"}}) {
+                                             {"--check-config", "--print-config"},
+                                             {"--probe"},
+                                             {"--json"},
+                                             {"--json", "/a"},
+                                             {"--probe", "--check-config", "/a"},
+                                             {"--probe", "--print-config", "/a"}}) {
     const Outcome outcome = Parse(arguments);
     EXPECT_EQ(outcome.exit_code, 2) << arguments[0];
     EXPECT_EQ(outcome.out, "") << arguments[0];
@@ -89,11 +97,26 @@ TEST(CommandLine, WhatIsAskedForGoesToStandardOutputAndExitsWith0) {
   EXPECT_EQ(version.out, "dovetaild " DOVETAIL_VERSION "\n");
   const Outcome help = Parse({"--help"});
   EXPECT_EQ(help.exit_code, 0);
-  for (const char* option :
-       {"--config", "--check-config", "--print-config", "--set", "--version", "--help"}) {
+  for (const char* option : {"--config", "--check-config", "--print-config", "--probe", "--json",
+                             "--set", "--version", "--help"}) {
     EXPECT_TRUE(Contains(help.out, option)) << option;
   }
   for (const Outcome& outcome : {check, print, version, help}) EXPECT_EQ(outcome.err, "");
+}
+
+TEST(CommandLine, AProbeTakesItsPathsOrThoseOfTheConfiguration) {
+  const Outcome named = Parse({"--probe", "/a", "b", "--json", "--set", "grpc_port=1"});
+  ASSERT_TRUE(named.probe) << named.err;
+  EXPECT_EQ(named.probe->paths, (std::vector<std::string>{"/a", "b"}));
+  EXPECT_TRUE(named.probe->json);
+  EXPECT_EQ(named.config.server.grpc_port, 1);
+  const Outcome configured = Parse({"--set", "localfile_store.data_paths=[\"/c\"]", "--probe"});
+  ASSERT_TRUE(configured.probe) << configured.err;
+  EXPECT_TRUE(configured.probe->paths.empty());
+  EXPECT_FALSE(configured.probe->json);
+  EXPECT_FALSE(Parse({}).probe);
+  EXPECT_TRUE(Contains(Parse({"--probe"}).err, "localfile_store.data_paths"));
+  EXPECT_EQ(Parse({"--probe", "/a", "--set", "grpc_prot=1"}).exit_code, 3);
 }
 
 TEST(CommandLine, WhatIsPrintedCanBeLoaded) {

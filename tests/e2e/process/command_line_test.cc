@@ -56,8 +56,8 @@ TEST_F(CommandLineTest, Version) {
 TEST_F(CommandLineTest, HelpNamesEveryOption) {
   const Finished run = Daemon({"--help"});
   EXPECT_EQ(run.exit_code, 0);
-  for (const char* option :
-       {"--config", "--set", "--check-config", "--print-config", "--version", "--help"}) {
+  for (const char* option : {"--config", "--set", "--check-config", "--print-config", "--probe",
+                             "--json", "--version", "--help"}) {
     EXPECT_NE(run.out.find(option), std::string::npos) << option;
   }
 }
