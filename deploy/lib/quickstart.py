@@ -26,6 +26,8 @@ from spark_application import (  # noqa: E402
 
 CLIENT_VERSION = "0.9.2"
 PARTITIONS = 32
+# Little on purpose: most of the shuffle has to go through files.
+MEMORY_CAPACITY = "256M"
 DEFAULT_PORTS = {"grpc_port": 19999, "http_port": 20010}
 JOB = ROOT / "deploy" / "lib" / "selfcheck_job.py"
 
@@ -47,7 +49,14 @@ def rate(count: float, seconds: float) -> str:
 
 
 def start_daemon(folder: Path) -> Daemon:
-    settings = {"bind_address": "127.0.0.1", "advertise_host": "127.0.0.1"}
+    data_path = folder / "data"
+    data_path.mkdir()
+    settings = {
+        "bind_address": "127.0.0.1",
+        "advertise_host": "127.0.0.1",
+        "memory_store.capacity": f'"{MEMORY_CAPACITY}"',
+        "localfile_store.data_paths": f'["{data_path}"]',
+    }
     for key, port in DEFAULT_PORTS.items():
         if not port_is_free(port):
             say(f"port {port} ({key}) is taken on this machine: taking a free one")
@@ -60,15 +69,15 @@ def start_daemon(folder: Path) -> Daemon:
     )
 
 
-def check_room(metrics: Metrics, rows: int) -> None:
-    """There is no other tier than memory so far: say so now, not in the middle of the job."""
-    capacity = metrics.gauge("dovetail_memory_capacity_bytes")
+def check_room(metrics: Metrics, rows: int, folder: Path) -> None:
+    """What does not fit is said now, not in the middle of the job."""
+    free = metrics.gauge("dovetail_disk_free_bytes") or shutil.disk_usage(folder).free
     needed = rows * ROW_BYTES * 1.02
-    if needed > capacity:
+    # The daemon leaves the last part of a file system alone (localfile_store.disk_high_watermark).
+    if needed * 1.1 > free:
         raise Failed(
-            f"{rows:,} rows need about {megabytes(needed)} of the daemon's memory, which has"
-            f" {megabytes(capacity)}. Data stays in memory only so far: take at most --rows"
-            f" {int(capacity / ROW_BYTES / 1.02)}"
+            f"{rows:,} rows need about {megabytes(needed)} on disk, and {folder} has"
+            f" {megabytes(free)} free. Take fewer --rows, or set TMPDIR to a folder with more room"
         )
 
 
@@ -97,11 +106,15 @@ def check(result: dict, rows: int, moved: dict, left: dict) -> None:
         )
     if result["got"]["rows"] != rows or result["got"]["sum_id"] != rows * (rows - 1) // 2:
         raise Failed(f"the result is wrong: {result['got']} for {rows} rows")
-    for name in ("received_bytes", "read_bytes"):
-        if moved[name] < rows * ROW_PAYLOAD_BYTES:
+    moved_through = {
+        "received": moved["received_bytes"],
+        "read": moved["memory_bytes"] + moved["file_bytes"],
+    }
+    for name, count in moved_through.items():
+        if count < rows * ROW_PAYLOAD_BYTES:
             raise Failed(
                 "the result is right, but the rows did not go through the daemon:"
-                f" dovetail_{name}_total moved by {moved[name]:,.0f}, and"
+                f" dovetail_{name}_bytes_total moved by {count:,.0f}, and"
                 f" {rows * ROW_PAYLOAD_BYTES:,} bytes were shuffled"
             )
     if left:
@@ -112,8 +125,10 @@ def difference(before: Metrics, after: Metrics) -> dict:
     names = {
         "received_bytes": ("dovetail_received_bytes_total", {}),
         "received_blocks": ("dovetail_received_blocks_total", {}),
-        "read_bytes": ("dovetail_read_bytes_total", {"tier": "memory"}),
-        "read_blocks": ("dovetail_read_blocks_total", {"tier": "memory"}),
+        "memory_bytes": ("dovetail_read_bytes_total", {"tier": "memory"}),
+        "file_bytes": ("dovetail_read_bytes_total", {"tier": "file"}),
+        "flushed_bytes": ("dovetail_flushed_bytes_total", {}),
+        "groups": ("dovetail_disk_groups_total", {}),
         "cpu_seconds": ("process_cpu_seconds_total", {}),
     }
     return {
@@ -155,12 +170,18 @@ def report(
         (
             "bytes out",
             (
-                f"from memory {megabytes(moved['read_bytes'])} in {moved['read_blocks']:,.0f}"
-                f" blocks, {rate(moved['read_bytes'], result['read_seconds'])} (Spark's reduce"
-                f" stage: {result['read_seconds']:.1f} s)"
+                f"{rate(moved['memory_bytes'] + moved['file_bytes'], result['read_seconds'])}"
+                f" (Spark's reduce stage: {result['read_seconds']:.1f} s): from memory"
+                f" {megabytes(moved['memory_bytes'])}, from files {megabytes(moved['file_bytes'])}"
             ),
         ),
-        ("", "from files none"),
+        (
+            "to disk",
+            (
+                f"{megabytes(moved['flushed_bytes'])} in {moved['groups']:,.0f} groups of many"
+                " partitions each"
+            ),
+        ),
         (
             "server CPU",
             (
@@ -176,8 +197,7 @@ def report(
                 f" {megabytes(watch.resident)}"
             ),
         ),
-        ("left over", "nothing: every gauge of use is 0 again"),
-        ("engine", "memory tier only (no file is written yet)"),
+        ("left over", "nothing: every gauge of use is 0 again, every file is gone"),
         ("daemon", f"dovetaild {version}, config/dovetail.toml"),
         ("metrics", f"{daemon.http}/metrics{'' if serve else ' (while it runs: --serve)'}"),
     ]
@@ -226,7 +246,7 @@ def run(options, folder: Path, started: list) -> None:
     started.append(daemon)
     daemon.wait_ready()
     before = daemon.metrics()
-    check_room(before, options.rows)
+    check_room(before, options.rows, folder)
     say(
         f"running the Spark job: {options.rows:,} rows of about 250 bytes into {PARTITIONS}"
         " partitions"

@@ -22,7 +22,7 @@ LIBRARIES = (
      ("server/grpc/", "server/coordinator/", "server/rpc/", "server/bench/", "tests/server/",
       "tests/e2e/")),
     (r"(civetweb|CivetServer)", ("server/http/",)),
-    (r"CLI/", ("server/command_line", "server/ctl/", "server/bench/")),
+    (r"CLI/", ("server/command_line", "server/ctl/", "server/bench/", "tests/bench/")),
     (r"asio", ("server/tcp/", "server/bench/", "tests/server/", "tests/e2e/")),
     (r"prometheus/", ("engine/base/", "tests/engine/base/")),
     (r"(gtest|gmock)/", ("tests/",)),
