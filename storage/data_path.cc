@@ -26,6 +26,10 @@ constexpr char kMarkerText[] =
     "dovetail data path, format 1\n"
     "Everything in this folder belongs to dovetaild and is removed when it starts.\n";
 
+constexpr char kMarker[] = "marker";
+constexpr char kUnfinishedMarker[] = "marker.new";
+constexpr char kLock[] = "lock";
+
 // A look at the path holds its lock for a moment.
 constexpr int kLockAttempts = 50;
 constexpr std::chrono::milliseconds kLockPause{10};
@@ -59,7 +63,7 @@ std::expected<void, std::string> CheckFolder(const std::string& data_path) {
 
 // Gives the descriptor, or -1 when only looking and there is no lock file.
 std::expected<int, std::string> TakeLock(const std::string& folder, bool only_look) {
-  const std::string path = folder + "/lock";
+  const std::string path = folder + "/" + kLock;
   const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | (only_look ? 0 : O_CREAT);
   const int fd = open(path.c_str(), flags, 0600);
   if (fd < 0 && only_look && errno == ENOENT) return fd;
@@ -73,10 +77,10 @@ std::expected<int, std::string> TakeLock(const std::string& folder, bool only_lo
   }
   close(fd);
   if (error == EWOULDBLOCK) {
-    return Refusal(
-        fmt::format("data path {} is in use by another dovetaild; give each its own "
-                    "localfile_store.data_paths",
-                    folder));
+    return Refusal(fmt::format(
+        "data path {} is in use by another dovetaild, or named twice; give each its own "
+        "localfile_store.data_paths",
+        folder));
   }
   return Refused(path, "cannot be locked", error, "use a file system that has locks");
 }
@@ -84,7 +88,7 @@ std::expected<int, std::string> TakeLock(const std::string& folder, bool only_lo
 // A marker that is there must be ours. One that is not there (false) may be written only into an
 // empty folder.
 std::expected<bool, std::string> FindMarker(const std::string& folder) {
-  const std::string path = folder + "/marker";
+  const std::string path = folder + "/" + kMarker;
   std::error_code error;
   if (fs::exists(path, error)) {
     std::ifstream in(path, std::ios::binary);
@@ -98,7 +102,9 @@ std::expected<bool, std::string> FindMarker(const std::string& folder) {
                     path, folder));
   }
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().filename() == "lock") continue;
+    // What a claim that was cut short may have left.
+    const fs::path name = entry.path().filename();
+    if (name == kLock || name == kUnfinishedMarker) continue;
     return Refusal(
         fmt::format("{} has files but no marker of dovetaild; remove that folder if "
                     "nothing else uses it, or choose another data path",
@@ -107,17 +113,46 @@ std::expected<bool, std::string> FindMarker(const std::string& folder) {
   return false;
 }
 
+// Whole or not at all: half a marker would be taken for a stranger's at every later start.
+std::expected<void, std::string> WriteMarker(const std::string& folder) {
+  const std::string unfinished = folder + "/" + kUnfinishedMarker;
+  const std::string marker = folder + "/" + kMarker;
+  const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW;
+  const int fd = open(unfinished.c_str(), flags, 0600);
+  bool written = fd >= 0;
+  if (written) {
+    constexpr size_t kBytes = sizeof(kMarkerText) - 1;
+    const ssize_t wrote = write(fd, kMarkerText, kBytes);
+    if (wrote >= 0 && wrote < static_cast<ssize_t>(kBytes)) errno = ENOSPC;
+    written = wrote == static_cast<ssize_t>(kBytes) && fsync(fd) == 0;
+  }
+  written = written && rename(unfinished.c_str(), marker.c_str()) == 0;
+  const int error = errno;
+  if (fd >= 0) close(fd);
+  if (written) return {};
+  unlink(unfinished.c_str());
+  return Refused(marker, "cannot be written", error, "check permissions and free space");
+}
+
 std::expected<void, std::string> CheckMarker(const std::string& folder) {
   const std::expected<bool, std::string> found = FindMarker(folder);
   if (!found) return Refusal(found.error());
   if (*found) return {};
-  const std::string path = folder + "/marker";
-  std::ofstream out(path, std::ios::binary);
-  out << kMarkerText << std::flush;
-  if (!out) {
-    return Refused(path, "cannot be written", errno, "check permissions and free space");
+  return WriteMarker(folder);
+}
+
+// Whether the folder is the root of a mount. A bind mount may have the device of what is above it.
+bool IsMounted(const fs::path& folder) {
+  struct statx facts {};
+  if (statx(AT_FDCWD, folder.c_str(), 0, STATX_BASIC_STATS, &facts) == 0 &&
+      (facts.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0) {
+    return (facts.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
   }
-  return {};
+  struct stat here {};
+  struct stat above {};
+  // What cannot be looked at is not accused.
+  if (stat(folder.c_str(), &here) != 0 || stat((folder / "..").c_str(), &above) != 0) return true;
+  return here.st_dev != above.st_dev;
 }
 
 }  // namespace
@@ -133,10 +168,7 @@ std::string MissingMount(const std::string& data_path, const std::string& table)
     if (!mount.is_absolute() || mount == "/") continue;
     const fs::path relative = real.lexically_relative(mount);
     if (relative.empty() || *relative.begin() == "..") continue;
-    struct stat here {};
-    struct stat above {};
-    if (stat(mount.c_str(), &here) != 0 || stat((mount / "..").c_str(), &above) != 0) continue;
-    if (here.st_dev != above.st_dev) continue;
+    if (IsMounted(mount)) continue;
     return fmt::format(
         "data path {}: {} of {} is not mounted, so the data would go to another disk; "
         "mount it first",
@@ -168,6 +200,8 @@ std::expected<std::unique_ptr<DataPathClaim>, std::string> DataPathClaim::Take(
   if (auto checked = CheckFolder(data_path); !checked) return Refusal(checked.error());
   const std::string folder = data_path + "/dovetail";
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return CannotMake(folder, errno);
+  // Before anything is made in it: not even a lock goes into a stranger's folder.
+  if (auto marker = FindMarker(folder); !marker) return Refusal(marker.error());
   std::expected<int, std::string> lock = TakeLock(folder, /*only_look=*/false);
   if (!lock) return Refusal(lock.error());
   std::unique_ptr<DataPathClaim> claim(new DataPathClaim(folder, *lock));
