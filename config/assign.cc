@@ -61,11 +61,12 @@ Refusal AssignSwitch(const Key& key, const TomlValue& value, bool* field) {
 }
 
 Refusal AssignRatio(const Key& key, const TomlValue& value, double* field) {
-  const auto* ratio = std::get_if<double>(&value);
-  if (ratio == nullptr || !(*ratio >= 0.0 && *ratio <= 1.0)) {
-    return Sentence(key, NameOf(value), "");
-  }
-  *field = *ratio;
+  double ratio = -1;
+  if (const auto* number = std::get_if<double>(&value)) ratio = *number;
+  // All or nothing may be written without a point.
+  if (const auto* whole = std::get_if<int64_t>(&value)) ratio = static_cast<double>(*whole);
+  if (!(ratio >= 0.0 && ratio <= 1.0)) return Sentence(key, NameOf(value), "");
+  *field = ratio;
   return std::nullopt;
 }
 

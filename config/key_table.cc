@@ -22,7 +22,8 @@ constexpr int64_t kCountMax = 1'000'000;
 
 std::optional<std::string> CheckStoreType(const std::string& text) {
   if (text == "MEMORY_LOCALFILE") return std::nullopt;
-  return "only MEMORY_LOCALFILE is served, of which this version has the memory tier";
+  return "only MEMORY_LOCALFILE is served; without localfile_store.data_paths it keeps all in "
+         "memory";
 }
 
 std::optional<std::string> CheckBindAddress(const std::string& text) {
@@ -59,7 +60,8 @@ std::optional<std::string> CheckLogLevel(const std::string& text) {
 constexpr auto kKeys = std::to_array<Key>({
     {.section = "",
      .name = "store_type",
-     .meaning = "Tiers that hold shuffle data. This version has the first of them only, memory.",
+     .meaning =
+         "Tiers that hold shuffle data: memory first, then files of localfile_store.data_paths.",
      .field = [](Config& c) -> auto& { return c.server.store_type; },
      .expected = "MEMORY_LOCALFILE",
      .check = CheckStoreType},
@@ -208,14 +210,18 @@ constexpr auto kKeys = std::to_array<Key>({
 
     {.section = "localfile_store",
      .name = "data_paths",
-     .meaning = "Directories for shuffle data, one for each disk. No effect in this version.",
+     .meaning =
+         "Directories for shuffle data, one for each disk. Empty: all stays in memory, and what "
+         "does not fit is refused.",
      .field = [](Config& c) -> auto& { return c.store.local_file.data_paths; },
      .expected = "an array of absolute paths",
      .check = CheckDataPath},
 
     {.section = "localfile_store",
      .name = "min_number_of_available_disks",
-     .meaning = "Fewer usable disks than this and the server takes no new shuffles.",
+     .meaning =
+         "Fewer usable disks than this and the server takes no new shuffles; at most as many as "
+         "data_paths.",
      .field = [](Config& c) -> auto& { return c.store.local_file.min_number_of_available_disks; },
      .min = 1,
      .max = 1024,
@@ -246,7 +252,9 @@ constexpr auto kKeys = std::to_array<Key>({
      .max = kHourSec},
     {.section = "localfile_store",
      .name = "flush_group_bytes_max",
-     .meaning = "What one write to a segment gathers at most; a single partition is never divided.",
+     .meaning =
+         "What one write to a segment gathers at most; a single partition is never divided. At "
+         "most flush_bytes_in_flight_max and segment_bytes_max.",
      .field = [](Config& c) -> auto& { return c.store.local_file.flush_group_bytes_max; },
      .min = 64 << 10,
      .max = 1 << 30,

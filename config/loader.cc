@@ -67,6 +67,7 @@ class Loader {
   void CheckWatermarks(std::string_view section, std::string_view low_name, double low,
                        std::string_view high_name, double high);
   void CheckRelations();
+  void CheckFlushSizes(const storage::LocalFileStoreOptions& options);
   void Derive();
   std::expected<LoadedConfig, Problems> Finish();
 
@@ -220,6 +221,31 @@ void Loader::CheckWatermarks(std::string_view section, std::string_view low_name
                                   Described(section, low_name), Described(section, high_name)));
 }
 
+void Loader::CheckFlushSizes(const storage::LocalFileStoreOptions& options) {
+  if (options.flush_group_bytes_max > options.flush_bytes_in_flight_max) {
+    problems_.push_back(
+        fmt::format("{} is more than {}, so a whole group could never be under way. "
+                    "Lower the first or raise the second.",
+                    Described("localfile_store", "flush_group_bytes_max"),
+                    Described("localfile_store", "flush_bytes_in_flight_max")));
+  }
+  if (options.segment_bytes_max < options.flush_group_bytes_max) {
+    problems_.push_back(
+        fmt::format("{} is less than {}, so every full group would get a file of its own. "
+                    "Raise the first or lower the second.",
+                    Described("localfile_store", "segment_bytes_max"),
+                    Described("localfile_store", "flush_group_bytes_max")));
+  }
+  const auto paths = static_cast<int64_t>(options.data_paths.size());
+  if (paths > 0 && options.min_number_of_available_disks > paths) {
+    problems_.push_back(
+        fmt::format("{} is more than there are in {}, so the server would never be ready. "
+                    "Lower the first or name more paths.",
+                    Described("localfile_store", "min_number_of_available_disks"),
+                    Described("localfile_store", "data_paths")));
+  }
+}
+
 void Loader::CheckRelations() {
   const server::ServerOptions& server = loaded_.config.server;
   if (server.grpc_port == server.http_port && server.grpc_port != 0) {
@@ -238,6 +264,7 @@ void Loader::CheckRelations() {
   CheckWatermarks("hybrid_store", "memory_spill_low_watermark",
                   store.hybrid.memory_spill_low_watermark, "memory_spill_high_watermark",
                   store.hybrid.memory_spill_high_watermark);
+  CheckFlushSizes(store.local_file);
   if (server.heartbeat_interval_seconds >= server.coordinator.server_heartbeat_timeout_sec) {
     problems_.push_back(
         fmt::format("{} is not shorter than {}, so the server would be dropped between two "

@@ -35,6 +35,34 @@ TEST(Relations, HeartbeatsComeBeforeTheTimeout) {
   EXPECT_NE(ProblemOf({"coordinator.server_heartbeat_timeout_sec=2"}), "");
 }
 
+TEST(Relations, LowWatermarksAreBelowHighOnes) {
+  EXPECT_NE(ProblemOf({"localfile_store.disk_low_watermark=0.95"}), "");
+  EXPECT_NE(ProblemOf({"localfile_store.disk_high_watermark=0.9"}), "");
+  EXPECT_EQ(ProblemOf({"localfile_store.disk_high_watermark=0.91"}), "");
+  EXPECT_NE(ProblemOf({"hybrid_store.memory_spill_low_watermark=0.8"}), "");
+  EXPECT_NE(ProblemOf({"hybrid_store.memory_spill_high_watermark=0.1"}), "");
+  EXPECT_EQ(ProblemOf({"hybrid_store.memory_spill_low_watermark=0.79"}), "");
+  EXPECT_EQ(ProblemOf({"hybrid_store.memory_spill_low_watermark=0",
+                       "hybrid_store.memory_spill_high_watermark=1"}),
+            "");
+}
+
+TEST(Relations, AGroupFitsWhatIsUnderWayAndASegment) {
+  EXPECT_NE(ProblemOf({"localfile_store.flush_bytes_in_flight_max=15M"}), "");
+  EXPECT_EQ(ProblemOf({"localfile_store.flush_bytes_in_flight_max=16M"}), "");
+  EXPECT_NE(ProblemOf({"localfile_store.flush_group_bytes_max=257M"}), "");
+  EXPECT_EQ(ProblemOf({"localfile_store.flush_group_bytes_max=256M"}), "");
+  EXPECT_NE(ProblemOf({"localfile_store.segment_bytes_max=15M"}), "");
+  EXPECT_EQ(ProblemOf({"localfile_store.segment_bytes_max=16M"}), "");
+}
+
+TEST(Relations, NoMoreDisksAreNeededThanThereAre) {
+  const std::string two = "localfile_store.data_paths=[\"/a\", \"/b\"]";
+  EXPECT_NE(ProblemOf({two, "localfile_store.min_number_of_available_disks=3"}), "");
+  EXPECT_EQ(ProblemOf({two, "localfile_store.min_number_of_available_disks=2"}), "");
+  EXPECT_EQ(ProblemOf({"localfile_store.min_number_of_available_disks=3"}), "");
+}
+
 TEST(Relations, AProblemNamesBothKeysTheirValuesAndPlaces) {
   const ScratchFolder folder;
   const std::string file = folder.Write("d.toml", "\nhttp_port = 19999\n");

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "config/assign.h"
 #include "config/loader.h"
 #include "config/size.h"
 #include "tests/config/scratch_folder.h"
@@ -98,6 +99,11 @@ TEST(Keys, WholeNumbersHaveAllOfTheirRangeAndNoMore) {
     }
     Config config;
     const int64_t usual = (*field)(config);
+    for (const int64_t end : {key.min, key.max}) {
+      Config at_end;
+      EXPECT_FALSE(Assign(key, TomlValue(end), &at_end)) << PathOf(key);
+      EXPECT_EQ((*field)(at_end), end) << PathOf(key);
+    }
     EXPECT_TRUE(usual == 0 || (usual >= key.min && usual <= key.max)) << PathOf(key);
     for (const char* wrong : {"1.5", "true", "[1]", "{a = 1}", "\"x\"", "2024-01-01",
                               "99999999999999999999", "0xffffffffffffffffff"}) {
@@ -117,13 +123,55 @@ TEST(Keys, NumbersBeyond64BitsAreNotCutToTheLargest) {
   EXPECT_NE(problem.find("is 9223372036854775807."), std::string::npos) << problem;
 }
 
+TEST(Keys, SwitchesAreTrueOrFalseAndNothingElse) {
+  int switches = 0;
+  for (const Key& key : Keys()) {
+    const auto* field = std::get_if<SwitchField>(&key.field);
+    if (field == nullptr) continue;
+    ++switches;
+    for (const bool on : {true, false}) {
+      Config config = LoadKey(key, on ? "true" : "false")->config;
+      EXPECT_EQ((*field)(config), on) << PathOf(key);
+    }
+    for (const char* wrong :
+         {"0", "1", "0.0", "\"true\"", "\"yes\"", "\"\"", "[true]", "{a = true}"}) {
+      const std::string problem = ProblemOf(key, wrong);
+      EXPECT_NE(problem.find("Expected true or false."), std::string::npos) << problem;
+    }
+  }
+  EXPECT_EQ(switches, 1);
+}
+
+TEST(Keys, SharesGoFromNothingToAll) {
+  int shares = 0;
+  for (const Key& key : Keys()) {
+    const auto* field = std::get_if<RatioField>(&key.field);
+    if (field == nullptr) continue;
+    ++shares;
+    for (const double share : {0.0, 0.5, 1.0}) {
+      Config config;
+      EXPECT_FALSE(Assign(key, TomlValue(share), &config)) << PathOf(key);
+      EXPECT_EQ((*field)(config), share) << PathOf(key);
+    }
+    Config config;
+    EXPECT_FALSE(Assign(key, TomlValue(int64_t{1}), &config));
+    EXPECT_EQ((*field)(config), 1.0);
+    for (const char* wrong : {"-0.1", "1.0001", "2", "-1", "nan", "inf", "-inf", "true", "\"0.5\"",
+                              "\"50%\"", "[0.5]", "{a = 0.5}"}) {
+      const std::string problem = ProblemOf(key, wrong);
+      EXPECT_NE(problem.find("Expected a share from 0.0 to 1.0."), std::string::npos) << problem;
+    }
+  }
+  EXPECT_EQ(shares, 4);
+}
+
 TEST(Keys, OnlySizesTakeUnits) {
   for (const Key& key : Keys()) {
     if (!std::holds_alternative<IntegerField>(key.field)) continue;
     if (key.is_size) {
-      const auto loaded = LoadKey(key, "\"1GiB\"");
-      ASSERT_TRUE(loaded.has_value()) << loaded.error()[0];
-      Config config = loaded->config;
+      Config config;
+      const auto refusal = Assign(key, TomlValue(std::string("1GiB")), &config);
+      ASSERT_FALSE(refusal) << *refusal;
       EXPECT_EQ(std::get<IntegerField>(key.field)(config), 1LL << 30) << PathOf(key);
     } else {
       ProblemOf(key, "\"1K\"");
