@@ -237,6 +237,11 @@ TEST_F(FaultOverMem, EveryKindOfCallCanFailAndLeavesNoTrace) {
   EXPECT_EQ(CodeOf(contract::Truncate(faults_, file_, 0)), ErrorCode::kIo);
   EXPECT_EQ(CodeOf(contract::Remove(faults_, "file")), ErrorCode::kIo);
   EXPECT_EQ(CodeOf(contract::RemoveFolder(faults_, "x")), ErrorCode::kIo);
+  contract::Pending<Result<engine::SpaceInfo>> space;
+  faults_.Space(space.Done());
+  const Result<engine::SpaceInfo> answer = space.Wait();
+  EXPECT_EQ(CodeOf(answer), ErrorCode::kIo);
+  EXPECT_STREQ(answer.error().where, "space");
   EXPECT_EQ(memory_.disk()->Files(), std::vector<std::string>{"file"});
   EXPECT_EQ(memory_.disk()->Contents("file"), Pattern(100, 1));
   EXPECT_EQ(faults_.in_flight(), 0);

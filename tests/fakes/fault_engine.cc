@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -19,8 +20,9 @@ using engine::FileRef;
 using engine::IoMode;
 using engine::ReadRequest;
 
-constexpr const char* kNames[kCalls] = {"open",     "append", "read",         "reserve",
-                                        "truncate", "remove", "remove folder"};
+constexpr const char* kNames[] = {"open",     "append", "read",          "reserve",
+                                  "truncate", "remove", "remove folder", "space"};
+static_assert(std::size(kNames) == kCalls);
 
 size_t IndexOf(Call call) { return static_cast<size_t>(call); }
 
