@@ -87,6 +87,15 @@ std::unique_ptr<Mount> Mount::Ext4(const std::string& folder, int64_t bytes, std
   return std::unique_ptr<Mount>(new Mount(folder));
 }
 
+std::unique_ptr<Mount> Mount::Bind(const std::string& from, const std::string& over,
+                                   std::string& why) {
+  if (mount(from.c_str(), over.c_str(), nullptr, MS_BIND, nullptr) == 0) {
+    return std::unique_ptr<Mount>(new Mount(over));
+  }
+  why = "no bind mount over " + over + " can be made here: " + std::strerror(errno);
+  return nullptr;
+}
+
 Mount::~Mount() {
   for (int attempt = 0; attempt < kUnmountAttempts; ++attempt) {
     if (umount2(folder_.c_str(), UMOUNT_NOFOLLOW) == 0) return;

@@ -23,6 +23,9 @@ class Mount {
   static std::unique_ptr<Mount> Tmpfs(const std::string& folder, int64_t bytes, std::string& why);
   // On a loop device over the sparse file <folder>.image.
   static std::unique_ptr<Mount> Ext4(const std::string& folder, int64_t bytes, std::string& why);
+  // One more name of what is there: a file or a folder.
+  static std::unique_ptr<Mount> Bind(const std::string& from, const std::string& over,
+                                     std::string& why);
   ~Mount();
   Mount(const Mount&) = delete;
   Mount& operator=(const Mount&) = delete;

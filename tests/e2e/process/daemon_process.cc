@@ -84,6 +84,11 @@ bool DaemonProcess::WaitMetric(std::string_view name, double value, const LabelV
   return WaitFor(timeout, [&] { return Metrics().Find(name, labels) == value; });
 }
 
+bool DaemonProcess::WaitMetricAbove(std::string_view name, double value, const LabelValues& labels,
+                                    std::chrono::milliseconds timeout) const {
+  return WaitFor(timeout, [&] { return Metrics().Value(name, labels) > value; });
+}
+
 std::vector<std::string> DaemonProcess::WaitIdle(std::chrono::milliseconds timeout) const {
   std::vector<std::string> in_use;
   WaitFor(timeout, [&] { return (in_use = Metrics().InUse()).empty(); });

@@ -52,6 +52,9 @@ class DaemonProcess {
   // Waits until that series has that value; false when time is up.
   bool WaitMetric(std::string_view name, double value, const LabelValues& labels = {},
                   std::chrono::milliseconds timeout = std::chrono::seconds(30)) const;
+  // Waits until that series is above that value.
+  bool WaitMetricAbove(std::string_view name, double value, const LabelValues& labels = {},
+                       std::chrono::milliseconds timeout = std::chrono::seconds(30)) const;
   // Waits until every gauge of use is exactly 0; what is not, when time is up.
   std::vector<std::string> WaitIdle(
       std::chrono::milliseconds timeout = std::chrono::seconds(20)) const;
