@@ -113,13 +113,19 @@ Result<BatchHeader> CheckBatch(std::span<const std::byte> bytes) {
       GetLittle<uint32_t>(at + kCrcAt) != Crc(at, bytes.size())) {
     return corrupt;
   }
+  if (header.logical_offset < 0 || header.data_bytes < 0 ||
+      header.data_bytes > INT64_MAX - header.logical_offset) {
+    return corrupt;
+  }
+  const int64_t end = header.logical_offset + header.data_bytes;
   int64_t offset = header.logical_offset;
   for (uint32_t i = 0; i < header.block_count; ++i) {
     const IndexRecord record = ReadIndexRecord(at + kBatchHeaderBytes + i * kIndexRecordBytes);
     if (record.logical_offset != offset || record.meta.length <= 0) return corrupt;
+    if (record.meta.length > end - offset) return corrupt;
     offset += record.meta.length;
   }
-  if (offset != header.logical_offset + header.data_bytes) return corrupt;
+  if (offset != end) return corrupt;
   return header;
 }
 
