@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <utility>
+#include <vector>
 
 #include "engine/base/check.h"
 
@@ -18,10 +19,10 @@ Disk::Disk(int index, std::string data_path, std::unique_ptr<engine::Engine> eng
            const LocalFileStoreOptions& options, Clock clock, std::function<void()> on_usable)
     : index_(index),
       data_path_(std::move(data_path)),
-      engine_(std::move(engine)),
       options_(options),
       clock_(std::move(clock)),
-      on_usable_(std::move(on_usable)) {}
+      on_usable_(std::move(on_usable)),
+      engine_(std::move(engine)) {}
 
 bool Disk::usable() const { return !full() && !broken() && !slow() && !busy(); }
 
@@ -51,16 +52,19 @@ void Disk::OnAppendFailed(const Error& error, int64_t bytes) {
     return;
   }
   if (!broken_.exchange(true)) {
+    const char* advice = error.code == ErrorCode::kNotFound
+                             ? "its folder dovetail was removed under the daemon; restart it"
+                             : "look at the kernel's log and the path's permissions";
     spdlog::error(
         "data path {} failed a write ({} at {}, errno {}): it takes no new data until a "
-        "probe succeeds; look at the kernel's log and the path's permissions",
-        data_path_, ToString(error.code), error.where, error.os_error);
+        "probe succeeds; {}",
+        data_path_, ToString(error.code), error.where, error.os_error, advice);
   }
 }
 
-Disk::Watch::Watch(Disk& disk) : disk_(&disk) {
+Disk::Watch::Watch(Disk& disk, std::function<void()> on_slow) : disk_(&disk) {
   std::lock_guard lock(disk.mutex_);
-  started_ = disk.in_flight_.insert(disk.clock_());
+  started_ = disk.in_flight_.emplace(disk.clock_(), std::move(on_slow));
 }
 
 Disk::Watch::Watch(Watch&& other) noexcept
@@ -72,18 +76,28 @@ Disk::Watch::~Watch() {
   disk_->in_flight_.erase(started_);
 }
 
-void Disk::Check() {
-  bool overdue = false;
+void Disk::CheckAge() {
+  std::vector<std::function<void()>> to_tell;
   {
     std::lock_guard lock(mutex_);
     const auto age_max = std::chrono::seconds(options_.io_duration_threshold_sec);
-    overdue = !in_flight_.empty() && clock_() - *in_flight_.begin() > age_max;
+    if (!in_flight_.empty() && clock_() - in_flight_.begin()->first > age_max) {
+      for (const auto& [started, on_slow] : in_flight_) to_tell.push_back(on_slow);
+    }
   }
-  if (overdue && !slow_.exchange(true)) {
-    spdlog::warn("data path {} has not answered for {} s: it takes no new data until it does",
-                 data_path_, options_.io_duration_threshold_sec);
+  if (to_tell.empty()) return Leave(slow_, "slow");
+  if (!slow_.exchange(true)) {
+    spdlog::warn(
+        "data path {} has not answered for {} s: it takes no new data and no reads until it does",
+        data_path_, options_.io_duration_threshold_sec);
   }
-  if (!overdue) Leave(slow_, "slow");
+  for (const std::function<void()>& on_slow : to_tell) {
+    if (on_slow) on_slow();
+  }
+}
+
+void Disk::Check() {
+  CheckAge();
   Leave(busy_, "busy");
   // One look at a time: a hung disk must not collect them.
   if (checking_.exchange(true)) return;

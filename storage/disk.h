@@ -20,9 +20,9 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 
 #include "engine/base/clock.h"
@@ -86,30 +86,35 @@ class Disk {
   // What an append of `bytes` ended with.
   void OnAppendFailed(const Error& error, int64_t bytes);
 
-  // One operation under way, for the slow state.
+  // One operation under way, for the slow state. on_slow runs at each look that finds the disk slow
+  // while the operation is under way, on the ticker, without any lock: whoever waits need not go on
+  // waiting.
   class Watch {
    public:
-    explicit Watch(Disk& disk);
+    explicit Watch(Disk& disk, std::function<void()> on_slow = nullptr);
     ~Watch();
     Watch(Watch&& other) noexcept;
     Watch& operator=(Watch&&) = delete;
 
    private:
+    friend class Disk;
+    using InFlight = std::multimap<TimePoint, std::function<void()>>;
+
     Disk* disk_;
-    std::multiset<TimePoint>::iterator started_;
+    InFlight::iterator started_;
   };
 
   // Looks at space, at the age of what is in flight and, when broken, tries the disk. Never waits.
   void Check();
 
  private:
+  void CheckAge();
   void OnSpace(int64_t total_bytes, int64_t free_bytes);
   void Probe();
   void Leave(std::atomic<bool>& evidence, const char* name);
 
   const int index_;
   const std::string data_path_;
-  const std::unique_ptr<engine::Engine> engine_;
   const LocalFileStoreOptions options_;
   const Clock clock_;
   const std::function<void()> on_usable_;
@@ -122,8 +127,10 @@ class Disk {
   std::atomic<bool> checking_{false};
 
   std::mutex mutex_;
-  std::multiset<TimePoint> in_flight_;  // guarded by mutex_: when they began
-  int64_t failed_write_bytes_ = 0;      // guarded by mutex_
+  Watch::InFlight in_flight_;       // guarded by mutex_, by when they began
+  int64_t failed_write_bytes_ = 0;  // guarded by mutex_
+  // Last, and so ended first: what it still completes touches all of the above.
+  const std::unique_ptr<engine::Engine> engine_;
 };
 
 }  // namespace dovetail::storage

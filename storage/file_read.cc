@@ -28,7 +28,9 @@ namespace {
 // A device that fails, an end where none should be, a checksum that does not match: the data is
 // lost, and every later reader is told so. Anything else may pass.
 Error Judge(Shuffle& shuffle, Partition& partition, const Error& error, const PlannedRead& where) {
+  // The client comes again a little later.
   if (error.code == ErrorCode::kBusy) return {ErrorCode::kNoBuffer, 0, "reads"};
+  if (error.code == ErrorCode::kTimeout) return {ErrorCode::kNoBuffer, 0, "slow disk"};
   if (error.code != ErrorCode::kIo && error.code != ErrorCode::kCorrupt &&
       error.code != ErrorCode::kNotFound) {
     return error;

@@ -53,11 +53,29 @@ void ReadJob::StartSome() {
   }
   for (size_t i : starting) {
     const PlannedRead& read = plan_[i];
-    read.segment->disk->engine().Read(
+    Disk& disk = *read.segment->disk;
+    if (disk.slow()) return Abandon(i);
+    Disk::Watch watch(disk, [job = weak_from_this(), i] {
+      if (const std::shared_ptr<ReadJob> self = job.lock()) self->Abandon(i);
+    });
+    disk.engine().Read(
         {.file = read.segment->file, .offset = read.offset, .length = read.length, .mode = mode_},
-        [self = shared_from_this(), i, started = std::chrono::steady_clock::now()](
-            Result<SliceChain> bytes) { self->OnRead(i, started, std::move(bytes)); });
+        [self = shared_from_this(), i, watch = std::move(watch),
+         started = std::chrono::steady_clock::now()](Result<SliceChain> bytes) {
+          self->OnRead(i, started, std::move(bytes));
+        });
   }
+}
+
+void ReadJob::Abandon(size_t i) {
+  Done done;
+  {
+    std::lock_guard lock(mutex_);
+    if (!done_) return;
+    failure_ = std::make_unique<Failure>(Error{ErrorCode::kTimeout, 0, "slow disk"}, plan_[i]);
+    done = std::exchange(done_, nullptr);
+  }
+  done(std::unexpected(*failure_));
 }
 
 void ReadJob::OnRead(size_t i, TimePoint started, Result<SliceChain> bytes) {
@@ -75,11 +93,12 @@ void ReadJob::OnRead(size_t i, TimePoint started, Result<SliceChain> bytes) {
       stats.read_failures_total.fetch_add(1);
       if (!failure_) failure_ = std::make_unique<Failure>(bytes.error(), plan_[i]);
     }
+    if (!done_) return;  // abandoned: nobody waits any more
     const bool over = in_flight_ == 0 && (failure_ || next_ == plan_.size());
-    if (over) done = std::move(done_);
+    if (over) done = std::exchange(done_, nullptr);
   }
   if (!done) return StartSome();
-  if (failure_) return done(std::unexpected(std::move(*failure_)));
+  if (failure_) return done(std::unexpected(*failure_));
   done(std::move(pieces_));
 }
 

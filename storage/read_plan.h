@@ -1,8 +1,11 @@
 // Which bytes of which segments make an answer, and the reading of them: a plan is a value, a job
 // carries it out with a few reads in flight and gives all pieces at once, in order.
 //
+// A disk that is slow, or becomes slow meanwhile, ends the job with kTimeout: who asked need not
+// wait for a disk that hangs. What the kernel still holds stays with the engine until it answers.
+//
 // Threads: planning is pure. A job runs on the threads of the engines that it reads from; its done
-// runs there, once.
+// runs there, on the ticker, or inside Run, once.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +48,7 @@ class ReadJob : public std::enable_shared_from_this<ReadJob> {
  private:
   ReadJob(ReadPlan plan, engine::IoMode mode, Done done);
   void StartSome();
+  void Abandon(size_t i);
   void OnRead(size_t i, TimePoint started, Result<SliceChain> bytes);
 
   const ReadPlan plan_;

@@ -123,7 +123,9 @@ void SegmentLog::AddBatch(Group& group, FlushSource::Batch batch) {
 void SegmentLog::Begin(std::unique_ptr<Group> group) {
   in_flight_ = std::move(group);
   in_flight_->began = std::chrono::steady_clock::now();
-  watch_ = std::make_unique<Disk::Watch>(*place_.disk);
+  watch_ = std::make_unique<Disk::Watch>(*place_.disk, [log = weak_from_this()] {
+    if (const std::shared_ptr<SegmentLog> self = log.lock()) self->Abandon();
+  });
   if (segment_ && end_ >= options_.segment_bytes_max) Seal();
   if (!segment_) return OpenSegment();
   Reserve(end_ + in_flight_->bytes, false);

@@ -62,10 +62,6 @@ class SegmentLog : public std::enable_shared_from_this<SegmentLog> {
   using Settled = std::function<void(int64_t bytes)>;
   void Want(int64_t bytes, Settled settled);
 
-  // Any thread: the disk does not answer. What is under way goes back to its partitions, for
-  // another disk to take; should the append succeed after all, nothing comes of it.
-  void Abandon();
-
   // Any thread: no new groups; when the one in flight is done every segment's name and the folder
   // are removed, then done runs.
   void Close(std::function<void()> done);
@@ -92,6 +88,9 @@ class SegmentLog : public std::enable_shared_from_this<SegmentLog> {
   void OnAppended(const Status& status);
   void Fail(const Error& error);
   void GiveBackAll();
+  // Any thread: the disk does not answer. What is under way goes back to its partitions, for
+  // another disk to take; should the append succeed after all, nothing comes of it.
+  void Abandon();
   void Commit();
   void Settle(int64_t bytes);
   void ShowReserved(int64_t bytes);

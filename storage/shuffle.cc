@@ -128,13 +128,6 @@ bool Shuffle::RequestFlush(Disk& disk, int slot, int64_t bytes,
   return true;
 }
 
-void Shuffle::AbandonFlushes(const Disk& disk) {
-  std::lock_guard lock(logs_mutex_);
-  for (const auto& [place, log] : logs_) {
-    if (place.first == disk.index()) log->Abandon();
-  }
-}
-
 std::vector<FlushSource::Batch> Shuffle::FreezeSome(int slot, int64_t bytes_max) {
   Slot& of = *slots_[static_cast<size_t>(slot)];
   std::vector<Batch> batches;

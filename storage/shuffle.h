@@ -83,9 +83,6 @@ class Shuffle : public FlushSource, public std::enable_shared_from_this<Shuffle>
   [[nodiscard]] bool RequestFlush(Disk& disk, int slot, int64_t bytes,
                                   std::function<void(int64_t)> settled);
 
-  // The disk does not answer: what is on its way there becomes flushable to another one.
-  void AbandonFlushes(const Disk& disk);
-
   std::vector<Batch> FreezeSome(int slot, int64_t bytes_max) override;
   std::shared_ptr<IndexCache::Entry> Cache(BatchHead head) override {
     return shared_.index_cache.Add(std::move(head));

@@ -87,13 +87,7 @@ bool ShuffleStore::EnoughDisks() const {
 }
 
 void ShuffleStore::CheckDisks() {
-  for (const std::unique_ptr<Disk>& disk : disks_) {
-    disk->Check();
-    if (!disk->slow()) continue;
-    for (const std::shared_ptr<Shuffle>& life : registry_->AllShuffles()) {
-      life->AbandonFlushes(*disk);
-    }
-  }
+  for (const std::unique_ptr<Disk>& disk : disks_) disk->Check();
   scheduler_->Evaluate();
 }
 
