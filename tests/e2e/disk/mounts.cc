@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +13,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -78,8 +81,8 @@ std::unique_ptr<Mount> Mount::Ext4(const std::string& folder, int64_t bytes, std
   }
   // Everything is made at once, or the kernel would go on with it beside the test; no blocks are
   // kept back for root, as which the daemon may run here.
-  if (!Run({Program("mkfs.ext4"), "-q", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0",
-            image},
+  if (!Run({Program("mkfs.ext4"), "-q", "-m", "0", "-e", "remount-ro", "-E",
+            "lazy_itable_init=0,lazy_journal_init=0", image},
            why)) {
     return nullptr;
   }
@@ -108,6 +111,24 @@ Mount::~Mount() {
 bool Mount::MakeReadOnly(bool read_only) {
   const unsigned long flags = MS_REMOUNT | (read_only ? MS_RDONLY : 0);
   return mount("none", folder_.c_str(), nullptr, flags, nullptr) == 0;
+}
+
+bool Mount::TripError() {
+  struct stat info {};
+  if (stat(folder_.c_str(), &info) != 0) return false;
+  std::error_code error;
+  const std::filesystem::path device =
+      std::filesystem::canonical("/sys/dev/block/" + std::to_string(major(info.st_dev)) + ":" +
+                                     std::to_string(minor(info.st_dev)),
+                                 error);
+  if (error) return false;
+  std::ofstream trigger("/sys/fs/ext4/" + device.filename().string() + "/trigger_fs_error");
+  trigger << "1" << std::flush;
+  return trigger.good();
+}
+
+bool MakeImmutable(const std::string& folder, bool immutable) {
+  return RunToEnd({Program("chattr"), "-R", immutable ? "+i" : "-i", folder}).exit_code == 0;
 }
 
 int64_t FreeBytes(const std::string& path) {

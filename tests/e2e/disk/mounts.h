@@ -21,7 +21,8 @@ class Mount {
  public:
   // folder: is made. bytes: the size of the file system.
   static std::unique_ptr<Mount> Tmpfs(const std::string& folder, int64_t bytes, std::string& why);
-  // On a loop device over the sparse file <folder>.image.
+  // On a loop device over the sparse file <folder>.image. An error of the file system makes it
+  // read-only, as on most systems.
   static std::unique_ptr<Mount> Ext4(const std::string& folder, int64_t bytes, std::string& why);
   // One more name of what is there: a file or a folder.
   static std::unique_ptr<Mount> Bind(const std::string& from, const std::string& over,
@@ -33,12 +34,18 @@ class Mount {
   const std::string& folder() const { return folder_; }
   // False when the kernel refuses: a file is open for writing.
   bool MakeReadOnly(bool read_only);
+  // Of an ext4: makes it find an error in itself. False when this kernel has no means for that.
+  bool TripError();
 
  private:
   explicit Mount(std::string folder) : folder_(std::move(folder)) {}
 
   const std::string folder_;
 };
+
+// Whether an ext4 lets nobody, root included, change the folder and all that is in it. False when
+// that could not be set.
+bool MakeImmutable(const std::string& folder, bool immutable);
 
 // Of the file system that the path is on, for a process without privileges.
 int64_t FreeBytes(const std::string& path);
