@@ -136,8 +136,10 @@ std::expected<void, std::string> Daemon::Parts::StartHttp() {
   http.Route("/healthz", [] { return HttpReply{200, "text/plain; charset=utf-8", "alive\n"}; });
   http.Route("/readyz", [this] {
     if (Assignable()) return HttpReply{200, "text/plain; charset=utf-8", "ready\n"};
-    return HttpReply{503, "text/plain; charset=utf-8",
-                     stopping.load() ? "stopping\n" : "starting\n"};
+    const char* why = stopping.load()       ? "stopping\n"
+                      : store.EnoughDisks() ? "starting\n"
+                                            : "too few usable data paths\n";
+    return HttpReply{503, "text/plain; charset=utf-8", why};
   });
   const Status started =
       http.Start({.bind_address = config.server.bind_address, .port = config.server.http_port});

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 
+#include "tests/config/scratch_folder.h"
 #include "tests/e2e/process/daemon_process.h"
 #include "tests/e2e/wire/blocks.h"
 #include "tests/e2e/wire/reader.h"
@@ -38,6 +39,23 @@ TEST(LifeTest, EndsOnSigtermAndOnSigint) {
               std::string::npos);
     EXPECT_NE(daemon->Log().find("stopped"), std::string::npos);
   }
+}
+
+TEST(LifeTest, AFullDataPathIsWhyItIsNotReady) {
+  const config::ScratchFolder folder;
+  auto daemon = DaemonProcess::Start({"localfile_store.data_paths=[\"" + folder.path() + "\"]",
+                                      "localfile_store.disk_healthy_check_interval_sec=1",
+                                      "localfile_store.disk_high_watermark=0.0000001",
+                                      "localfile_store.disk_low_watermark=0"});
+  ASSERT_TRUE(daemon);
+  ASSERT_TRUE(
+      daemon->WaitMetric("dovetail_disk_state", 1, {{"path", folder.path()}, {"state", "full"}}));
+  EXPECT_EQ(daemon->Metrics().Value("dovetail_ready"), 0);
+  EXPECT_EQ(daemon->Get("/readyz").status, 503);
+  EXPECT_EQ(daemon->Get("/readyz").body, "too few usable data paths\n");
+  EXPECT_EQ(daemon->Get("/healthz").status, 200);
+  EXPECT_NE(daemon->Log().find("above disk_high_watermark"), std::string::npos);
+  EXPECT_EQ(daemon->Stop(), 0);
 }
 
 TEST(LifeTest, ASecondSignalHurries) {
