@@ -137,6 +137,7 @@ void Model::Register() {
     life = std::make_shared<Life>();
     life->app = app;
     life->shuffle = shuffle;
+    life->generation = ++lives_;
     Met("lives begun");
   } else {
     Met("registered again");

@@ -131,6 +131,8 @@ class Model {
   void ReadFiles(const LifeRef& life, int32_t partition, const ReadOptions& options, Found& found);
   bool TakeIndex(Life& life, int32_t partition, const std::string& records, Found& found,
                  std::string& data);
+  bool AnyDiskSlow();
+  void MakeReadsPossible();
   // Waits, whatever has to be healed for that.
   Result<FileAnswer> AskFile(const Life& life, int32_t partition, std::optional<int64_t> offset,
                              int64_t length);
@@ -157,12 +159,24 @@ class Model {
   void LoseSomething();
   void CountStates();
 
+  // model_files.cc
+  // A batch found in a segment.
+  struct Batch {
+    int64_t logical_offset = 0;
+    std::string records;
+    std::string data;
+  };
+  using Batches = std::map<std::pair<int64_t, int32_t>, std::vector<Batch>>;  // of life, partition
+  void WalkSegment(const std::string& path, ConstBytes bytes, Batches& batches);
+  void CheckFiles();
+  bool Covers(std::vector<Batch>& batches, const std::string& index) const;
+  void FlushEverything();
+
   // model_check.cc
   void FullCheck();
   void CheckAccounts();
   void CheckPartitions();
   void CheckLost(Life& life, int32_t partition);
-  void CountFiles();
   void End();
   void CheckIdle();
 
@@ -174,6 +188,7 @@ class Model {
   World world_;
 
   std::map<std::string, AppTruth> apps_;
+  int64_t lives_ = 0;
   int64_t next_block_ = 1;
   uint64_t next_token_ = 0;
   std::list<Admitted> admitted_;

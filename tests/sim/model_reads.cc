@@ -87,6 +87,20 @@ bool Model::Judge(Life& life, int32_t partition, const ReadOptions& options,
   return false;
 }
 
+bool Model::AnyDiskSlow() {
+  return std::ranges::any_of(world_.store().disks(), [](const auto& disk) { return disk->slow(); });
+}
+
+// Disks answer, and no other answer is on its way.
+void Model::MakeReadsPossible() {
+  Met(AnyDiskSlow() ? "reads of slow disks refused" : "reads that found no read memory");
+  HealAll();
+  world_.RunAll();
+  world_.store().CheckDisks();
+  FinishReads();
+  DropHeld(0);
+}
+
 Result<storage::MemoryAnswer> Model::AskPage(const storage::MemoryReadRequest& request) {
   std::optional<Result<storage::MemoryAnswer>> answer;
   const auto ask = [&] {
@@ -97,12 +111,7 @@ Result<storage::MemoryAnswer> Model::AskPage(const storage::MemoryReadRequest& r
   ask();
   if (answer && !*answer && answer->error().code == ErrorCode::kNoBuffer &&
       world_.store().read_budget().bytes_in_flight() > 0) {
-    Met("reads that found no read memory");
-    DropHeld(0);
-    HealAll();
-    world_.RunAll();
-    FinishReads();
-    DropHeld(0);
+    MakeReadsPossible();
     ask();
   }
   if (!answer) return Fail(ErrorCode::kTimeout, "a page was not answered at once");
@@ -195,14 +204,9 @@ Result<FileAnswer> Model::AskFile(const Life& life, int32_t partition,
     }
     if (!answer) return Fail(ErrorCode::kTimeout, "a read of files was never answered");
     const bool again = !*answer && answer->error().code == ErrorCode::kNoBuffer && attempt == 0 &&
-                       world_.store().read_budget().bytes_in_flight() > 0;
+                       (world_.store().read_budget().bytes_in_flight() > 0 || AnyDiskSlow());
     if (!again) return std::move(*answer);
-    Met("reads that found no read memory");
-    DropHeld(0);
-    HealAll();
-    world_.RunAll();
-    FinishReads();
-    DropHeld(0);
+    MakeReadsPossible();
   }
 }
 

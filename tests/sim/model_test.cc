@@ -33,6 +33,8 @@ constexpr const char* kKinds[] = {
     "disks down for long",
     "duplicates dropped",
     "duplicates of flushed blocks",
+    "everything flushed",
+    "files walked",
     "filtered reads",
     "full checks",
     "full disks",

@@ -54,6 +54,7 @@ struct SentBlock {
 struct Life {
   std::string app;
   int32_t shuffle = 0;
+  int64_t generation = 0;                        // lives are counted from 1
   std::map<int32_t, PartitionTruth> partitions;  // the registered ones
   std::map<int64_t, Ticket> tickets;
   std::vector<std::vector<SentBlock>> recent;  // batches that were acknowledged, to send again
