@@ -6,8 +6,14 @@
 #include <vector>
 
 #include "engine/base/check.h"
+#include "storage/segment_format.h"
 
 namespace dovetail::storage {
+namespace {
+
+constexpr char kProbe[] = "probe";
+
+}  // namespace
 
 void Observe(Histogram* histogram, TimePoint started) {
   if (!histogram) return;
@@ -76,6 +82,12 @@ Disk::Watch::~Watch() {
   disk_->in_flight_.erase(started_);
 }
 
+engine::IoMode Disk::AppendMode(const engine::File& file) const {
+  const bool direct =
+      options_.direct_io_append_enable && kGroupAlignment % file.direct_alignment() == 0;
+  return direct ? engine::IoMode::kDirect : engine::IoMode::kBuffered;
+}
+
 void Disk::CheckAge() {
   std::vector<std::function<void()>> to_tell;
   {
@@ -140,25 +152,29 @@ void Disk::Leave(std::atomic<bool>& evidence, const char* name) {
 }
 
 // Writes, reads back and removes a small file; every step must succeed for the disk to be trusted
-// again.
+// again. The way of the appends: through the page cache a dead device would pass.
 void Disk::Probe() {
-  static constexpr char kProbe[] = "probe";
   engine_->Remove(kProbe, [this](Status) {
     engine_->Open(kProbe, true, [this](Result<engine::FileRef> file) {
-      if (!file) return;
-      auto bytes = std::make_shared<std::string>(4096, 'd');
-      const ConstBytes view(reinterpret_cast<const std::byte*>(bytes->data()), bytes->size());
-      engine_->Append(
-          {.file = *file, .data = {Slice{bytes, view}}}, [this, file = *file](Status written) {
-            if (!written) return;
-            engine_->Read({.file = file, .length = 4096}, [this](Result<SliceChain> read) {
-              if (!read) return;
-              Leave(broken_, "broken");
-              engine_->Remove(kProbe, [](Status) {});
-            });
-          });
+      if (file) ProbeFile(*file);
     });
   });
+}
+
+void Disk::ProbeFile(const engine::FileRef& file) {
+  auto bytes = std::make_shared<std::string>(kGroupAlignment, 'd');
+  const ConstBytes view(reinterpret_cast<const std::byte*>(bytes->data()), bytes->size());
+  const engine::IoMode mode = AppendMode(*file);
+  engine_->Append({.file = file, .data = {Slice{bytes, view}}, .mode = mode},
+                  [this, file, mode](Status written) {
+                    if (!written) return;
+                    engine_->Read({.file = file, .length = kGroupAlignment, .mode = mode},
+                                  [this](Result<SliceChain> read) {
+                                    if (!read) return;
+                                    Leave(broken_, "broken");
+                                    engine_->Remove(kProbe, [](Status) {});
+                                  });
+                  });
 }
 
 }  // namespace dovetail::storage

@@ -83,6 +83,8 @@ class Disk {
   bool slow() const { return slow_.load(); }
   bool busy() const { return busy_.load(); }
 
+  // How appends to the file go: as configured, as far as the file system takes it.
+  engine::IoMode AppendMode(const engine::File& file) const;
   // What an append of `bytes` ended with.
   void OnAppendFailed(const Error& error, int64_t bytes);
 
@@ -111,6 +113,7 @@ class Disk {
   void CheckAge();
   void OnSpace(int64_t total_bytes, int64_t free_bytes);
   void Probe();
+  void ProbeFile(const engine::FileRef& file);
   void Leave(std::atomic<bool>& evidence, const char* name);
 
   const int index_;

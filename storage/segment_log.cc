@@ -173,13 +173,11 @@ void SegmentLog::Reserve(int64_t end, bool exact) {
 }
 
 void SegmentLog::Append() {
-  const bool direct =
-      options_.direct_io_append_enable && kGroupAlignment % segment_->file->direct_alignment() == 0;
   place_.disk->engine().Append(
       {.file = segment_->file,
        .offset = end_,
        .data = std::move(in_flight_->data),
-       .mode = direct ? engine::IoMode::kDirect : engine::IoMode::kBuffered},
+       .mode = place_.disk->AppendMode(*segment_->file)},
       [self = shared_from_this()](Status status) {
         self->OnStrand([status = std::move(status)](SegmentLog& log) { log.OnAppended(status); });
       });

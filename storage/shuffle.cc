@@ -161,6 +161,7 @@ void Shuffle::OnCommitted(int slot, std::vector<Batch>& batches, std::vector<Ext
     const Partition::Settled settled = batch.partition->Commit(batch.frozen, std::move(extents[i]));
     if (!settled.ended) {
       shared_.stats.extents.fetch_add(1);
+      shared_.budget.AddMetadata(kExtentOverheadBytes);
       shared_.stats.flushed_blocks_total.fetch_add(count);
       shared_.stats.flushed_bytes_total.fetch_add(bytes);
     }
@@ -207,15 +208,17 @@ void Shuffle::Purge(std::function<void()> removed) {
     ranges_ = PartitionRanges();
   }
   int64_t bytes = 0;
+  int64_t extents = 0;
   for (Partition* partition : partitions) {
     const Partition::Cleared cleared = partition->Clear();
     bytes += cleared.staged_bytes + cleared.staged_blocks * kBlockOverheadBytes;
     shared_.stats.report_bytes.fetch_sub(cleared.report_bytes);
-    shared_.stats.extents.fetch_sub(cleared.extents);
+    extents += cleared.extents;
   }
   const auto count = static_cast<int64_t>(partitions.size());
   shared_.stats.partitions.fetch_sub(count);
-  shared_.budget.FreeMetadata(count * kPartitionOverheadBytes);
+  shared_.stats.extents.fetch_sub(extents);
+  shared_.budget.FreeMetadata(count * kPartitionOverheadBytes + extents * kExtentOverheadBytes);
   if (bytes > 0) shared_.budget.Free(bytes);
 
   std::map<std::pair<int, int>, std::shared_ptr<SegmentLog>> logs;

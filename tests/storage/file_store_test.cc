@@ -16,6 +16,10 @@ TEST_F(FileStoreTest, WhatPassesTheWatermarkIsFlushedAndReadBack) {
   Fill(20, 40, 5000);  // 4 MB through 1 MiB
   EXPECT_GT(store_->stats().flushed_bytes_total.load(), 2 << 20);
   ExpectAll();
+  ASSERT_TRUE(Eventually([&] { return store_->stats().frozen_bytes.load() == 0; }));
+  EXPECT_EQ(store_->budget().figures().metadata_bytes,
+            store_->stats().partitions.load() * kPartitionOverheadBytes +
+                store_->stats().extents.load() * kExtentOverheadBytes);
   // Both disks took part.
   for (const auto& disk : store_->disks()) {
     EXPECT_GT(disk->stats().appended_bytes_total.load(), 0);
