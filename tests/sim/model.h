@@ -171,6 +171,9 @@ class Model {
   void CheckFiles();
   bool Covers(std::vector<Batch>& batches, const std::string& index) const;
   void FlushEverything();
+  int64_t BytesIfAllWereFlushed();
+  // What the ticker does, until the disks are what they will be.
+  void LookAtDisks();
 
   // model_check.cc
   void FullCheck();

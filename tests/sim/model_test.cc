@@ -34,6 +34,7 @@ constexpr const char* kKinds[] = {
     "duplicates dropped",
     "duplicates of flushed blocks",
     "everything flushed",
+    "everything flushed past a disk that hangs",
     "files walked",
     "filtered reads",
     "full checks",
