@@ -108,9 +108,20 @@ void Disk::CheckAge() {
   }
 }
 
+void Disk::AtNextLook(std::function<void()> task) {
+  std::lock_guard lock(mutex_);
+  at_next_look_.push_back(std::move(task));
+}
+
 void Disk::Check() {
   CheckAge();
   Leave(busy_, "busy");
+  std::vector<std::function<void()>> due;
+  {
+    std::lock_guard lock(mutex_);
+    due.swap(at_next_look_);
+  }
+  for (const std::function<void()>& task : due) task();
   // One look at a time: a hung disk must not collect them.
   if (checking_.exchange(true)) return;
   engine_->Space([this, watch = Watch(*this)](Result<engine::SpaceInfo> space) {

@@ -24,6 +24,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "engine/base/clock.h"
 #include "engine/base/metrics.h"
@@ -108,6 +109,9 @@ class Disk {
 
   // Looks at space, at the age of what is in flight and, when broken, tries the disk. Never waits.
   void Check();
+  // Runs the task at the next look, on the ticker, without any lock: for what failed and is to be
+  // tried again. A disk that ends before drops it.
+  void AtNextLook(std::function<void()> task);
 
  private:
   void CheckAge();
@@ -130,8 +134,9 @@ class Disk {
   std::atomic<bool> checking_{false};
 
   std::mutex mutex_;
-  Watch::InFlight in_flight_;       // guarded by mutex_, by when they began
-  int64_t failed_write_bytes_ = 0;  // guarded by mutex_
+  Watch::InFlight in_flight_;                        // guarded by mutex_, by when they began
+  int64_t failed_write_bytes_ = 0;                   // guarded by mutex_
+  std::vector<std::function<void()>> at_next_look_;  // guarded by mutex_
   // Last, and so ended first: what it still completes touches all of the above.
   const std::unique_ptr<engine::Engine> engine_;
 };

@@ -106,7 +106,7 @@ void Run(const Settings& settings) {
   }
   fmt::print(
       "median: flush {:.2f} GB/s, {:.2f} of one sequential writer ({:.2f} GB/s), {:.2f} CPU s/GB; "
-      "longest decision {:.0f} us, longest delete {:.3f} s\n",
+      "longest decision {:.0f} us of CPU, longest delete {:.3f} s\n",
       Median(figures.flush) * 1e-9, Median(figures.flush) / Median(figures.sequential),
       Median(figures.sequential) * 1e-9, Median(figures.cpu), figures.decision_seconds_max * 1e6,
       figures.delete_seconds_max);

@@ -92,6 +92,34 @@ TEST_F(FileStoreTest, RangesOutsideTheCommittedLogAreInvalid) {
   EXPECT_EQ(ReadData(0, INT64_MAX, INT64_MAX).error().code, ErrorCode::kInvalid);
 }
 
+TEST_F(FileStoreTest, WhatCannotBeRemovedIsRemovedLater) {
+  for (const fakes::Call call : {fakes::Call::kRemove, fakes::Call::kRemoveFolder}) {
+    SCOPED_TRACE(static_cast<int>(call));
+    expected_.clear();
+    Reopen(1);
+    Register();
+    Fill(4, 60, 5000);
+    ASSERT_TRUE(Eventually([&] { return store_->stats().frozen_bytes.load() == 0; }));
+    faults_[0]->FailAll(call, EIO);
+    store_->Unregister("app", 0);
+    for (int64_t rounds = 1; rounds <= 3; ++rounds) {
+      ASSERT_TRUE(Eventually([&] { return faults_[0]->injected() >= rounds; }));
+      EXPECT_EQ(store_->stats().removals_pending.load(), 1);
+      store_->CheckDisks();
+    }
+    EXPECT_FALSE(memory_[0]->disk()->Folders().empty());
+    faults_[0]->Heal();
+    EXPECT_TRUE(Eventually([&] {
+      store_->CheckDisks();
+      return store_->stats().removals_pending.load() == 0;
+    }));
+    EXPECT_EQ(memory_[0]->disk()->Files(), std::vector<std::string>());
+    EXPECT_EQ(memory_[0]->disk()->Folders(), std::vector<std::string>{"apps"});
+    EXPECT_EQ(store_->disks()[0]->stats().segments.load(), 0);
+    EXPECT_EQ(store_->disks()[0]->stats().removals_pending.load(), 0);
+  }
+}
+
 TEST_F(FileStoreTest, AReaderSeesEveryBlockWhileFlushesRun) {
   Register("app", 0, 0);
   std::atomic<bool> stop{false};

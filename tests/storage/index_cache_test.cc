@@ -14,7 +14,7 @@ namespace {
 
 using EntryRef = std::shared_ptr<IndexCache::Entry>;
 
-BatchHead Head(size_t bytes, int fill = 0) {
+GroupHeads Head(size_t bytes, int fill = 0) {
   return std::make_shared<const std::vector<std::byte>>(bytes, std::byte(fill));
 }
 
@@ -30,7 +30,7 @@ TEST(IndexCache, KeepsWhatFits) {
   EXPECT_EQ(cache.figures().bytes, 3 * kCost) << "exactly the limit is no more than it";
   EXPECT_EQ(cache.figures().evictions_total, 0);
   for (int i = 0; i < 3; ++i) {
-    const BatchHead head = entries[static_cast<size_t>(i)]->Get();
+    const GroupHeads head = entries[static_cast<size_t>(i)]->Get();
     ASSERT_TRUE(head);
     EXPECT_EQ(head->at(0), std::byte(i));
     EXPECT_EQ(head->size(), kBytes);
@@ -80,7 +80,7 @@ TEST(IndexCache, WithoutALimitForItNothingIsKept) {
 TEST(IndexCache, AHeadThatWasGotOutlivesItsPlace) {
   IndexCache cache(kCost);
   const EntryRef entry = cache.Add(Head(kBytes, 5));
-  const BatchHead head = entry->Get();
+  const GroupHeads head = entry->Get();
   const EntryRef other = cache.Add(Head(kBytes, 6));
   EXPECT_FALSE(entry->Get());
   EXPECT_EQ(head->at(kBytes - 1), std::byte(5));
@@ -124,7 +124,7 @@ TEST(IndexCache, ManyThreadsShareIt) {
       for (int i = 0; i < 2000; ++i) {
         mine.push_back(cache.Add(Head(kBytes, t)));
         if (mine.size() > 8) mine.erase(mine.begin() + i % 8);
-        const BatchHead head = mine[static_cast<size_t>(i) % mine.size()]->Get();
+        const GroupHeads head = mine[static_cast<size_t>(i) % mine.size()]->Get();
         if (head && head->at(0) != std::byte(t)) wrong.fetch_add(1);
       }
     });
