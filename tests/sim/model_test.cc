@@ -58,6 +58,7 @@ constexpr const char* kKinds[] = {
     "reads that take long",
     "reads that the end of a shuffle overtook",
     "registered again",
+    "removals that fail",
     "reports",
     "reports refused",
     "requests larger than the memory",
