@@ -150,6 +150,10 @@ TEST_F(FlushSchedulerTest, AboveTheHighWatermarkItAsksForAllAboveTheLowOneOnce) 
   EXPECT_GE(budget_.figures().used_bytes, 70 * kUsed);
   EXPECT_EQ(shuffle.flushable_bytes() / kBlock * kUsed, budget_.figures().used_bytes)
       << "all that was asked for is settled";
+  const auto left = shuffle.flushable_bytes() / kBlock;
+  Fill(shuffle, static_cast<int>(301 - left));
+  scheduler_->Evaluate();
+  EXPECT_EQ(Asked(shuffle, 301), 201 * kUsed) << "and the next time begins from nothing";
 }
 
 TEST_F(FlushSchedulerTest, WhatIsBeingFlushedDoesNotCount) {
@@ -293,11 +297,13 @@ TEST_F(FlushSchedulerTest, NothingIsAskedWhileNoDiskIsUsable) {
   Shuffle& shuffle = AddShuffle();
   Fill(shuffle, 40);
   for (const auto& disk : disks_) disk->OnAppendFailed({ErrorCode::kBusy, EMFILE, "open"}, 1);
-  scheduler_->OnRefused(kCapacity);
+  const int64_t free = kCapacity - budget_.figures().total_bytes();
+  scheduler_->OnRefused(free + 5 * kBlock);
+  scheduler_->OnRefused(free + 3 * kBlock);
   EXPECT_EQ(Asked(shuffle, 40), 0);
   for (const auto& disk : disks_) disk->Check();
   scheduler_->Evaluate();
-  EXPECT_EQ(Asked(shuffle, 40), 40 * kBlock) << "the refusal was not forgotten";
+  EXPECT_EQ(Asked(shuffle, 40), 5 * kBlock) << "the largest refusal was not forgotten";
 }
 
 TEST_F(FlushSchedulerTest, OnePartitionThatBecameLargeIsAskedForAlone) {
