@@ -122,6 +122,7 @@ Result<OpenedFile> DataFolder::OpenFile(const std::string& path, bool create) {
     status = Fail(ErrorCode::kInvalid, "open: not a file");
   } else {
     file.size = static_cast<int64_t>(facts.stx_size);
+    file.inode = facts.stx_ino;
     status = OpenDirect(path, file);
   }
   if (!status) {

@@ -22,6 +22,7 @@ struct OpenedFile {
   int direct = -1;               // -1 where the file system refuses O_DIRECT
   int64_t direct_alignment = 1;  // see File::direct_alignment
   int64_t size = 0;
+  uint64_t inode = 0;
 };
 
 class DataFolder {

@@ -10,6 +10,7 @@
 #include "engine/counters.h"
 #include "engine/data_folder.h"
 #include "engine/options.h"
+#include "engine/pool/open_files.h"
 #include "engine/pool/pool_threads.h"
 #include "engine/system_calls.h"
 
@@ -21,6 +22,7 @@ struct PoolCore {
   std::shared_ptr<SystemCalls> calls;
   std::unique_ptr<DataFolder> folder;
   std::shared_ptr<PoolThreads> threads;
+  OpenFiles open_files;
   EngineCounters counters;
 };
 

@@ -80,11 +80,13 @@ Result<std::unique_ptr<PoolEngine>> PoolEngine::Start(PoolOptions options, Arena
   auto threads = PoolThreads::Start({.io_threads = options.io_threads,
                                      .control_threads = options.control_threads,
                                      .queue_max = options.queue_max});
+  const int64_t descriptors_max = options.descriptors_max;
   std::shared_ptr<PoolCore> core(new PoolCore{.options = std::move(options),
                                               .arena = arena,
                                               .calls = std::move(calls),
                                               .folder = std::move(*folder),
                                               .threads = std::move(threads),
+                                              .open_files = OpenFiles(descriptors_max),
                                               .counters = {}});
   return std::unique_ptr<PoolEngine>(new PoolEngine(std::move(core)));
 }

@@ -22,18 +22,24 @@ void Lower(std::atomic<int64_t>& value, int64_t most) {
 }  // namespace
 
 PoolFile::PoolFile(std::shared_ptr<PoolCore> core, std::string path, const OpenedFile& opened)
-    : core_(std::move(core)), path_(std::move(path)), opened_(opened), written_end_(opened.size) {
-  core_->counters.descriptors.fetch_add(opened.direct >= 0 ? 2 : 1);
+    : core_(std::move(core)),
+      path_(std::move(path)),
+      direct_alignment_(opened.direct_alignment),
+      inode_(opened.inode),
+      written_end_(opened.size) {
+  core_->open_files.Keep(entry_, std::make_shared<Descriptors>(core_, opened));
 }
 
-PoolFile::~PoolFile() {
-  core_->threads->RunCleanup([core = core_, opened = opened_] {
-    for (const int fd : {opened.direct, opened.buffered}) {
-      if (fd < 0) continue;
-      core->calls->Close(fd);
-      core->counters.descriptors.fetch_sub(1);
-    }
-  });
+PoolFile::~PoolFile() { core_->open_files.Forget(entry_); }
+
+Result<DescriptorsRef> PoolFile::Use() {
+  if (DescriptorsRef open = core_->open_files.Find(entry_)) return open;
+  const Result<OpenedFile> opened = core_->folder->OpenFile(path_, false);
+  if (!opened) return std::unexpected(opened.error());
+  auto again = std::make_shared<Descriptors>(core_, *opened);
+  if (opened->inode != inode_) return Fail(ErrorCode::kNotFound, "open again: another file");
+  core_->counters.reopened.fetch_add(1);
+  return core_->open_files.Keep(entry_, std::move(again));
 }
 
 void PoolFile::RefuseDirect() {

@@ -83,25 +83,27 @@ AppendOperation::AppendOperation(std::shared_ptr<PoolCore> core, PoolFileRef fil
       done_(std::move(done)) {}
 
 Status AppendOperation::RunStep(int64_t) {
-  const bool direct = request_.mode == IoMode::kDirect && file_->takes_direct();
-  Status status = direct ? WriteDirect() : WriteBuffered();
+  const Result<DescriptorsRef> open = file_->Use();
+  if (!open) return std::unexpected(open.error());
+  const bool direct = request_.mode == IoMode::kDirect && file_->TakesDirect(**open);
+  Status status = direct ? WriteDirect(**open) : WriteBuffered(**open);
   if (!status && direct && status.error().os_error == EINVAL) {
     file_->RefuseDirect();
-    status = WriteBuffered();  // the same range again, from its beginning
+    status = WriteBuffered(**open);  // the same range again, from its beginning
   }
-  if (!status) return CutBack(status.error());
+  if (!status) return CutBack(**open, status.error());
   file_->GrowWritten(request_.offset + bytes_);
   core_->counters.appends.fetch_add(1, std::memory_order_relaxed);
   core_->counters.append_bytes.fetch_add(bytes_, std::memory_order_relaxed);
   return {};
 }
 
-Status AppendOperation::WriteBuffered() {
-  return WriteAll({*core_->calls, core_->counters}, file_->buffered(), Parts(request_.data),
+Status AppendOperation::WriteBuffered(const Descriptors& open) {
+  return WriteAll({*core_->calls, core_->counters}, open.buffered(), Parts(request_.data),
                   request_.offset, 1);
 }
 
-Status AppendOperation::WriteDirect() {
+Status AppendOperation::WriteDirect(const Descriptors& open) {
   const int64_t alignment = file_->direct_alignment();
   ChainReader data(request_.data);
   std::vector<std::shared_ptr<ArenaBuffer>> cells;
@@ -118,17 +120,17 @@ Status AppendOperation::WriteDirect() {
       data.CopyTo(cell, step);
       parts.Add(cell, step);
     }
-    Status status = WriteAll({*core_->calls, core_->counters}, file_->direct(), std::move(parts),
+    Status status = WriteAll({*core_->calls, core_->counters}, open.direct(), std::move(parts),
                              request_.offset + at, alignment);
     if (!status) return status;
   }
   return {};
 }
 
-Status AppendOperation::CutBack(Error error) {
+Status AppendOperation::CutBack(const Descriptors& open, Error error) {
   file_->Shrink(request_.offset);
-  const int result = RepeatInterrupted(
-      [this] { return core_->calls->Ftruncate(file_->buffered(), request_.offset); });
+  const int result =
+      RepeatInterrupted([&] { return core_->calls->Ftruncate(open.buffered(), request_.offset); });
   core_->counters.rollbacks.fetch_add(1, std::memory_order_relaxed);
   if (result < 0) {
     core_->counters.rollback_failures.fetch_add(1, std::memory_order_relaxed);
@@ -182,11 +184,13 @@ ReadOperation::Range ReadOperation::PieceRange(int64_t step) const {
 
 Status ReadOperation::RunStep(int64_t step) {
   const Range range = PieceRange(step);
-  const bool direct = direct_ && file_->takes_direct();
-  Result<SliceChain> piece = ReadPiece(range, direct);
+  const Result<DescriptorsRef> open = file_->Use();
+  if (!open) return std::unexpected(open.error());
+  const bool direct = direct_ && file_->TakesDirect(**open);
+  Result<SliceChain> piece = ReadPiece(**open, range, direct);
   if (!piece && direct && piece.error().os_error == EINVAL) {
     file_->RefuseDirect();
-    piece = ReadPiece(range, false);
+    piece = ReadPiece(**open, range, false);
   }
   if (!piece) return std::unexpected(piece.error());
   pieces_[static_cast<size_t>(step)] = std::move(*piece);
@@ -194,7 +198,7 @@ Status ReadOperation::RunStep(int64_t step) {
 }
 
 // A direct read covers whole alignment units; the slices cover exactly what was asked for.
-Result<SliceChain> ReadOperation::ReadPiece(Range range, bool direct) {
+Result<SliceChain> ReadOperation::ReadPiece(const Descriptors& open, Range range, bool direct) {
   const int64_t alignment = direct ? alignment_ : 1;
   const int64_t begin = AlignDown(range.begin, alignment);
   const int64_t end = AlignUp(range.end, alignment);
@@ -211,8 +215,8 @@ Result<SliceChain> ReadOperation::ReadPiece(Range range, bool direct) {
       slices.push_back({std::move(cell), exact});
     }
   }
-  const ReadFrom from{.fd = direct ? file_->direct() : file_->buffered(),
-                      .fd_any_offset = file_->buffered(),
+  const ReadFrom from{.fd = direct ? open.direct() : open.buffered(),
+                      .fd_any_offset = open.buffered(),
                       .granularity = alignment};
   const Status status =
       ReadAll({*core_->calls, core_->counters}, from, std::move(parts), begin, range.end - begin);
@@ -268,8 +272,11 @@ std::string OpenOperation::Describe() const { return "open of " + path_; }
 Status ReserveFile(PoolCore& core, PoolFile& file, int64_t end) {
   const int64_t begin = file.reserved_end();
   if (end <= begin) return {};
+  const Result<DescriptorsRef> open = file.Use();
+  if (!open) return std::unexpected(open.error());
+  const int fd = (*open)->buffered();
   const int result =
-      RepeatInterrupted([&] { return core.calls->Fallocate(file.buffered(), begin, end - begin); });
+      RepeatInterrupted([&] { return core.calls->Fallocate(fd, begin, end - begin); });
   if (result == -EOPNOTSUPP || result == -ENOSYS) {
     // Appends then find out themselves whether there is space; they roll back where there is none.
     core.counters.unreserved.fetch_add(1, std::memory_order_relaxed);
@@ -281,8 +288,10 @@ Status ReserveFile(PoolCore& core, PoolFile& file, int64_t end) {
 }
 
 Status TruncateFile(PoolCore& core, PoolFile& file, int64_t size) {
-  const int result =
-      RepeatInterrupted([&] { return core.calls->Ftruncate(file.buffered(), size); });
+  const Result<DescriptorsRef> open = file.Use();
+  if (!open) return std::unexpected(open.error());
+  const int fd = (*open)->buffered();
+  const int result = RepeatInterrupted([&] { return core.calls->Ftruncate(fd, size); });
   if (result < 0) return FailErrno("truncate", -result);
   file.Shrink(size);
   return {};

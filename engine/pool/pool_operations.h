@@ -31,9 +31,9 @@ class AppendOperation : public Operation {
   std::string Describe() const override;
 
  private:
-  Status WriteBuffered();
-  Status WriteDirect();
-  Status CutBack(Error error);
+  Status WriteBuffered(const Descriptors& open);
+  Status WriteDirect(const Descriptors& open);
+  Status CutBack(const Descriptors& open, Error error);
 
   const std::shared_ptr<PoolCore> core_;
   PoolFileRef file_;
@@ -64,7 +64,7 @@ class ReadOperation : public Operation {
 
   static Plan PlanOf(const PoolCore& core, const PoolFile& file, const ReadRequest& request);
   Range PieceRange(int64_t step) const;
-  Result<SliceChain> ReadPiece(Range range, bool direct);
+  Result<SliceChain> ReadPiece(const Descriptors& open, Range range, bool direct);
 
   const std::shared_ptr<PoolCore> core_;
   PoolFileRef file_;
