@@ -264,7 +264,7 @@ int Daemon::Stop(const std::function<bool()>& hurry) {
   parts.store.CloseAdmission();
   // Without a shuffle there is nothing to read: an application that only forgot to say goodbye is
   // not waited for.
-  while (parts.store.stats().shuffles.load() > 0 && steady_clock::now() < deadline && !hurry()) {
+  while (parts.store.AnyShuffle() && steady_clock::now() < deadline && !hurry()) {
     std::this_thread::sleep_for(kStopPoll);
   }
   parts.store.Close();

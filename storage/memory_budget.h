@@ -27,8 +27,8 @@ inline constexpr int64_t kTicketOverheadBytes = 32;
 inline constexpr int64_t kPartitionOverheadBytes = 768;
 
 // What a batch that lies in a segment costs in memory: its extent, with the slack of the list that
-// it is in, and its place in the index cache (whose records are counted there).
-inline constexpr int64_t kExtentOverheadBytes = 192;
+// it is in. (Index records are counted in the index cache.)
+inline constexpr int64_t kExtentOverheadBytes = 96;
 
 class MemoryBudget {
  public:

@@ -136,7 +136,7 @@ void SegmentLog::AddBatch(Group& group, FlushSource::Batch batch, int64_t head_o
                            .logical_offset = header.logical_offset,
                            .data_bytes = header.data_bytes,
                            .block_count = header.block_count,
-                           .head_offset = head_offset});
+                           .head_offset = static_cast<uint32_t>(head_offset)});
   group.bytes += header.total_bytes();
   group.data_bytes += header.data_bytes;
   group.batches.push_back(std::move(batch));
@@ -349,9 +349,8 @@ void SegmentLog::OnRemoved(size_t i, const Status& status) {
 void SegmentLog::RemoveLater() {
   removal_failed_ = false;
   std::erase(segment_paths_, std::string());
-  place_.disk->AtNextLook([self = shared_from_this()] {
-    self->OnStrand([](SegmentLog& log) { log.RemoveNext(0); });
-  });
+  place_.disk->AtNextLook(
+      [self = shared_from_this()] { self->OnStrand([](SegmentLog& log) { log.RemoveNext(0); }); });
 }
 
 }  // namespace dovetail::storage

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <set>
 #include <thread>
 
 #include "tests/storage/file_fixture.h"
@@ -75,6 +76,34 @@ TEST_F(FileStoreTest, APartitionMayLieOnSeveralDisks) {
   const Result<FileAnswer> part = ReadData(1, 1234, 400'000);
   ASSERT_TRUE(whole && part);
   EXPECT_EQ(Bytes(part->bytes), Bytes(whole->bytes).substr(1234, 400'000));
+}
+
+// A reader that stands at a block which is sent again after it went to disk must not skip what lies
+// between.
+TEST_F(FileStoreTest, ABlockSentAgainAfterItsFlushHidesNothing) {
+  Reopen(1);
+  Register();
+  faults_[0]->HangAll(fakes::Call::kAppend);
+  ASSERT_TRUE(Send(BatchBuilder().Add(1, 70, 400'000, 'a').Add(1, 71, 450'000, 'x')));
+  ASSERT_TRUE(Eventually([&] { return store_->stats().frozen_bytes.load() == 850'000; }));
+  ASSERT_TRUE(Send(BatchBuilder().Add(1, 72, 1000, 'b').Add(1, 73, 1000, 'c')));
+  // Two pages: the new blocks, then the one that is being flushed; the reader stops behind 70.
+  Result<MemoryAnswer> page = Read(1, -1, 2000);
+  ASSERT_TRUE(page);
+  page = Read(1, page->page.blocks.back().meta.block_id, 1000);
+  ASSERT_TRUE(page);
+  const int64_t last = page->page.blocks.back().meta.block_id;
+  EXPECT_EQ(last, 70);
+  std::set<int64_t> seen;
+  faults_[0]->Heal();
+  ASSERT_TRUE(Eventually([&] { return store_->stats().frozen_bytes.load() == 0; }));
+  ASSERT_TRUE(Send(BatchBuilder().Add(1, 74, 500, 'd')));
+  ASSERT_TRUE(Send(BatchBuilder().Add(1, 70, 400'000, 'a')));
+  Result<MemoryAnswer> rest = Read(1, last);
+  ASSERT_TRUE(rest);
+  for (const PageBlock& block : rest->page.blocks) seen.insert(block.meta.block_id);
+  EXPECT_TRUE(seen.contains(74));
+  EXPECT_TRUE(rest->page.is_end);
 }
 
 TEST_F(FileStoreTest, RangesOutsideTheCommittedLogAreInvalid) {
