@@ -100,21 +100,21 @@ std::unique_ptr<SegmentLog::Group> SegmentLog::Gather() {
 
 // The blocks of a batch ordered by task, so that a reader of some tasks finds theirs together. Only
 // the order of what is written is changed, not the list.
-std::vector<uint32_t> SegmentLog::OrderByTask(const BlockList& blocks) {
-  std::vector<uint32_t> order(blocks.size());
-  std::iota(order.begin(), order.end(), 0u);
+void SegmentLog::OrderByTask(const BlockList& blocks) {
+  order_.resize(blocks.size());
+  std::iota(order_.begin(), order_.end(), 0u);
   const auto before = [&](uint32_t a, uint32_t b) {
     return blocks.meta(a).task_attempt_id < blocks.meta(b).task_attempt_id;
   };
-  if (!std::ranges::is_sorted(order, before)) std::stable_sort(order.begin(), order.end(), before);
-  return order;
+  if (std::ranges::is_sorted(order_, before)) return;
+  std::stable_sort(order_.begin(), order_.end(), before);
 }
 
 // Header and index go into the group's heads, the data stays where it is: slices of the partition's
 // chunks.
 void SegmentLog::AddBatch(Group& group, FlushSource::Batch batch, int64_t head_offset) {
   const BlockList& blocks = *batch.frozen.blocks;
-  const std::vector<uint32_t> order = OrderByTask(blocks);
+  OrderByTask(blocks);
   const BatchHeader header{.generation = source_->generation(),
                            .partition = batch.partition->id(),
                            .block_count = static_cast<uint32_t>(blocks.size()),
@@ -123,14 +123,14 @@ void SegmentLog::AddBatch(Group& group, FlushSource::Batch batch, int64_t head_o
   std::byte* head = group.heads->data() + head_offset;
   std::byte* record = head + kBatchHeaderBytes;
   int64_t logical_offset = header.logical_offset;
-  for (uint32_t i : order) {
+  for (uint32_t i : order_) {
     WriteIndexRecord(blocks.meta(i), logical_offset, record);
     logical_offset += blocks.meta(i).length;
     record += kIndexRecordBytes;
   }
   WriteBatchHeader(header, head);
   group.data.push_back(Slice{group.heads, ConstBytes(head, record)});
-  for (uint32_t i : order) blocks.AppendSlices(i, group.data);
+  for (uint32_t i : order_) blocks.AppendSlices(i, group.data);
   group.extents.push_back({.segment = nullptr,
                            .batch_offset = group.bytes,
                            .logical_offset = header.logical_offset,

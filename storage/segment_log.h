@@ -81,7 +81,7 @@ class SegmentLog : public std::enable_shared_from_this<SegmentLog> {
   void Pump();
   void Begin(std::unique_ptr<Group> group);
   std::unique_ptr<Group> Gather();
-  static std::vector<uint32_t> OrderByTask(const BlockList& blocks);
+  void OrderByTask(const BlockList& blocks);
   void AddBatch(Group& group, FlushSource::Batch batch, int64_t head_offset);
   void OpenSegment();
   void Reserve(int64_t end, bool exact);
@@ -108,6 +108,7 @@ class SegmentLog : public std::enable_shared_from_this<SegmentLog> {
   std::shared_ptr<FlushSource> source_;  // let go when closed
 
   // All on the strand.
+  std::vector<uint32_t> order_;  // of the batch that is being added; kept for its memory
   int64_t wanted_bytes_ = 0;
   Settled settled_;
   std::unique_ptr<Group> in_flight_;

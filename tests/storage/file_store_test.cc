@@ -132,9 +132,11 @@ TEST_F(FileStoreTest, WhatCannotBeRemovedIsRemovedLater) {
     faults_[0]->FailAll(call, EIO);
     store_->Unregister("app", 0);
     for (int64_t rounds = 1; rounds <= 3; ++rounds) {
-      ASSERT_TRUE(Eventually([&] { return faults_[0]->injected() >= rounds; }));
+      ASSERT_TRUE(Eventually([&] {
+        store_->CheckDisks();
+        return faults_[0]->injected() >= rounds;
+      }));
       EXPECT_EQ(store_->stats().removals_pending.load(), 1);
-      store_->CheckDisks();
     }
     EXPECT_FALSE(memory_[0]->disk()->Folders().empty());
     faults_[0]->Heal();
