@@ -193,11 +193,11 @@ void Model::UnregisterApp() {
 // Time passes: tickets and applications that nobody uses are forgotten.
 void Model::Age() {
   const storage::StoreOptions& options = world_.options();
-  static constexpr std::array<int64_t, 5> kSeconds = {1, 20, 70, 301, 400};
+  static constexpr std::array<int64_t, 5> kSeconds = {1, 20, 70, 301, 700};
   world_.Advance(std::chrono::seconds(random_.Of(kSeconds)));
   for (const auto& entry : apps_) {
     const std::string& app = entry.first;
-    if (!random_.OneIn(4)) {
+    if (random_.OneIn(2)) {
       Expect(world_.store().Heartbeat(app).has_value(), "heartbeat of an app that lives");
       Touch(app);
     }
