@@ -60,7 +60,7 @@ class DataFolder {
   int CreateFile(const std::string& path);
   int MakeParents(const std::string& path);
 
-  Status OpenDirect(const std::string& path, OpenedFile& file);
+  Status OpenDirect(const std::string& path, int access, OpenedFile& file);
   Status Unlink(const std::string& path, int flags, const char* where);
 
   const int root_;

@@ -82,6 +82,7 @@ struct ReadRequest {
 struct SpaceInfo {
   int64_t total_bytes = 0;
   int64_t free_bytes = 0;  // for a process without privileges
+  bool files_left = true;  // whether another file can be made
 };
 
 class Engine {

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -126,21 +127,25 @@ void Disk::Check() {
   if (checking_.exchange(true)) return;
   engine_->Space([this, watch = Watch(*this)](Result<engine::SpaceInfo> space) {
     checking_.store(false);
-    if (space) OnSpace(space->total_bytes, space->free_bytes);
+    if (space) OnSpace(*space);
     if (broken_.load()) Probe();
   });
 }
 
-void Disk::OnSpace(int64_t total_bytes, int64_t free_bytes) {
-  stats_.file_system_bytes.store(total_bytes);
-  stats_.file_system_free_bytes.store(free_bytes);
-  if (total_bytes <= 0) return;
-  const double used = 1.0 - static_cast<double>(free_bytes) / static_cast<double>(total_bytes);
-  int64_t wanted = 0;
+void Disk::OnSpace(const engine::SpaceInfo& space) {
+  const auto total_bytes = static_cast<double>(space.total_bytes);
+  const auto free_bytes = static_cast<double>(space.free_bytes);
+  stats_.file_system_bytes.store(space.total_bytes);
+  stats_.file_system_free_bytes.store(space.free_bytes);
+  if (space.total_bytes <= 0) return;
+  const double used = 1.0 - free_bytes / total_bytes;
+  double wanted = 0;
   {
     std::lock_guard lock(mutex_);
-    wanted = failed_write_bytes_;
+    wanted = static_cast<double>(failed_write_bytes_);
   }
+  // One partition may be larger than a group, and than the disk: it must not keep the others out.
+  wanted = std::min({wanted, static_cast<double>(options_.flush_group_bytes_max), total_bytes / 2});
   if (used > options_.disk_high_watermark) {
     if (!full_.exchange(true)) {
       spdlog::warn("data path {} is {:.1f}% full, above disk_high_watermark: it takes no new data",
@@ -148,7 +153,7 @@ void Disk::OnSpace(int64_t total_bytes, int64_t free_bytes) {
     }
     return;
   }
-  if (used > options_.disk_low_watermark || free_bytes < wanted) return;
+  if (used > options_.disk_low_watermark || free_bytes < wanted || !space.files_left) return;
   {
     std::lock_guard lock(mutex_);
     failed_write_bytes_ = 0;

@@ -115,7 +115,7 @@ class Disk {
 
  private:
   void CheckAge();
-  void OnSpace(int64_t total_bytes, int64_t free_bytes);
+  void OnSpace(const engine::SpaceInfo& space);
   void Probe();
   void ProbeFile(const engine::FileRef& file);
   void Leave(std::atomic<bool>& evidence, const char* name);

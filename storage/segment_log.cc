@@ -189,7 +189,7 @@ void SegmentLog::Reserve(int64_t end, bool exact) {
             log.place_.disk->stats().reserve_retries_total.fetch_add(1);
             return log.Reserve(end, true);
           }
-          log.Fail(status.error());
+          log.FailSegment(status.error());
         });
       });
 }
@@ -210,7 +210,7 @@ void SegmentLog::OnAppended(const Status& status) {
     // The engine cut the file back to the end; its reservation may be gone with it.
     reserved_end_ = end_;
     ShowReserved(0);
-    return Fail(status.error());
+    return FailSegment(status.error());
   }
   // A group that was given back meanwhile is not ours to commit; the next one goes over it.
   if (!in_flight_->given_back) Commit();
@@ -243,8 +243,33 @@ void SegmentLog::Commit() {
   source_->OnCommitted(place_.slot, in_flight_->batches, std::move(extents));
 }
 
+// Full, or busy, is no fault of the segment. Whatever else it was, the next group goes to a new
+// one: a file that lost its name or its length must not take the whole disk with it.
+void SegmentLog::FailSegment(const Error& error) {
+  const bool segment_gone = error.code == ErrorCode::kNotFound || error.code == ErrorCode::kCorrupt;
+  if (segment_gone) {
+    spdlog::error(
+        "segment {} on {} is damaged ({} at {}): something else removed or cut it; new data goes "
+        "to "
+        "a new one, and what cannot be read of it any more is lost",
+        segment_->path, place_.disk->data_path(), ToString(error.code), error.where);
+    place_.disk->stats().append_failures_total.fetch_add(1);
+  } else {
+    place_.disk->OnAppendFailed(error, in_flight_->bytes);
+  }
+  if (segment_gone || error.code == ErrorCode::kIo) {
+    ShowReserved(0);
+    segment_.reset();
+  }
+  GiveBack();
+}
+
 void SegmentLog::Fail(const Error& error) {
   place_.disk->OnAppendFailed(error, in_flight_->bytes);
+  GiveBack();
+}
+
+void SegmentLog::GiveBack() {
   GiveBackAll();
   in_flight_.reset();
   watch_.reset();

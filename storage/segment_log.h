@@ -87,7 +87,11 @@ class SegmentLog : public std::enable_shared_from_this<SegmentLog> {
   void Reserve(int64_t end, bool exact);
   void Append();
   void OnAppended(const Status& status);
+  // No segment could be opened.
   void Fail(const Error& error);
+  void FailSegment(const Error& error);
+  // Ends what is in flight without a commit.
+  void GiveBack();
   void GiveBackAll();
   // Any thread: the disk does not answer. What is under way goes back to its partitions, for
   // another disk to take; should the append succeed after all, nothing comes of it.

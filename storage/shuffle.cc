@@ -152,6 +152,10 @@ std::vector<FlushSource::Batch> Shuffle::FreezeSome(int slot, int64_t bytes_max)
 }
 
 void Shuffle::OnCommitted(int slot, std::vector<Batch>& batches, std::vector<Extent> extents) {
+  // Counted before they are visible: a purge gives back what it finds.
+  shared_.stats.extents.fetch_add(static_cast<int64_t>(batches.size()));
+  shared_.budget.AddMetadata(static_cast<int64_t>(batches.size()) * kExtentOverheadBytes);
+  int64_t ended = 0;
   int64_t freed = 0;
   for (size_t i = 0; i < batches.size(); ++i) {
     Batch& batch = batches[i];
@@ -159,9 +163,9 @@ void Shuffle::OnCommitted(int slot, std::vector<Batch>& batches, std::vector<Ext
     const auto count = static_cast<int64_t>(blocks.size());
     const int64_t bytes = blocks.data_bytes();
     const Partition::Settled settled = batch.partition->Commit(batch.frozen, std::move(extents[i]));
-    if (!settled.ended) {
-      shared_.stats.extents.fetch_add(1);
-      shared_.budget.AddMetadata(kExtentOverheadBytes);
+    if (settled.ended) {
+      ++ended;
+    } else {
       shared_.stats.flushed_blocks_total.fetch_add(count);
       shared_.stats.flushed_bytes_total.fetch_add(bytes);
     }
@@ -170,6 +174,8 @@ void Shuffle::OnCommitted(int slot, std::vector<Batch>& batches, std::vector<Ext
     shared_.stats.frozen_bytes.fetch_sub(bytes);
     batch.frozen.blocks.reset();
   }
+  shared_.stats.extents.fetch_sub(ended);
+  shared_.budget.FreeMetadata(ended * kExtentOverheadBytes);
   shared_.budget.Free(freed);
   shared_.on_flush_ended();
 }

@@ -35,7 +35,11 @@ PoolFile::~PoolFile() { core_->open_files.Forget(entry_); }
 Result<DescriptorsRef> PoolFile::Use() {
   if (DescriptorsRef open = core_->open_files.Find(entry_)) return open;
   const Result<OpenedFile> opened = core_->folder->OpenFile(path_, false);
-  if (!opened) return std::unexpected(opened.error());
+  if (!opened) {
+    Error error = opened.error();
+    if (error.code != ErrorCode::kNotFound) error.code = ErrorCode::kBusy;
+    return std::unexpected(error);
+  }
   auto again = std::make_shared<Descriptors>(core_, *opened);
   if (opened->inode != inode_) return Fail(ErrorCode::kNotFound, "open again: another file");
   core_->counters.reopened.fetch_add(1);

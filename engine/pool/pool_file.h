@@ -25,7 +25,8 @@ class PoolFile : public File {
 
   const std::string& path() const { return path_; }
   // Open descriptors, for one operation. May block: what was closed is opened again. kNotFound when
-  // the name is gone, or is another file's now.
+  // the name is gone, or is another file's now; any other failure to open is kBusy: it may pass,
+  // and says nothing about the bytes.
   Result<DescriptorsRef> Use();
 
   // Whether direct I/O is to be tried. Some file systems accept O_DIRECT and refuse the transfer.

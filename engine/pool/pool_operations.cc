@@ -72,6 +72,22 @@ class ChainReader {
 
 }  // namespace
 
+namespace {
+
+// Somebody else may have cut the file. Writing behind the hole would make padding of what was
+// there.
+Status CheckWhole(PoolCore& core, const PoolFile& file, int fd, int64_t needed) {
+  struct statx facts {};
+  if (const int result = core.calls->Stat(fd, &facts); result < 0) {
+    return FailErrno("append: stat", -result);
+  }
+  const auto size = static_cast<int64_t>(facts.stx_size);
+  if (size >= std::min(file.written_end(), needed)) return {};
+  return Fail(ErrorCode::kCorrupt, "append: the file is shorter than what was written to it");
+}
+
+}  // namespace
+
 AppendOperation::AppendOperation(std::shared_ptr<PoolCore> core, PoolFileRef file,
                                  AppendRequest request, int64_t bytes, Engine::Done done)
     : Operation(Plan{.lane = Lane::kAppend, .deadline = request.deadline}),
@@ -85,6 +101,9 @@ AppendOperation::AppendOperation(std::shared_ptr<PoolCore> core, PoolFileRef fil
 Status AppendOperation::RunStep(int64_t) {
   const Result<DescriptorsRef> open = file_->Use();
   if (!open) return std::unexpected(open.error());
+  if (Status whole = CheckWhole(*core_, *file_, (*open)->buffered(), request_.offset); !whole) {
+    return whole;
+  }
   const bool direct = request_.mode == IoMode::kDirect && file_->TakesDirect(**open);
   Status status = direct ? WriteDirect(**open) : WriteBuffered(**open);
   if (!status && direct && status.error().os_error == EINVAL) {
@@ -275,6 +294,7 @@ Status ReserveFile(PoolCore& core, PoolFile& file, int64_t end) {
   const Result<DescriptorsRef> open = file.Use();
   if (!open) return std::unexpected(open.error());
   const int fd = (*open)->buffered();
+  if (Status whole = CheckWhole(core, file, fd, file.written_end()); !whole) return whole;
   const int result =
       RepeatInterrupted([&] { return core.calls->Fallocate(fd, begin, end - begin); });
   if (result == -EOPNOTSUPP || result == -ENOSYS) {

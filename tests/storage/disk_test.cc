@@ -107,18 +107,29 @@ TEST_F(DiskTest, AFreshOneIsUsable) {
   EXPECT_EQ(usable_, 0) << "it never was anything else";
 }
 
+TEST_F(DiskTest, AWriteLargerThanTheDiskDoesNotKeepItFull) {
+  Fill(501 * kKiB);
+  Fail(ErrorCode::kNoSpace, int64_t{1} << 40);
+  EXPECT_EQ(States(), "full ");
+  Look();
+  EXPECT_EQ(States(), "full ") << "less than half of it is free";
+  Fill(499 * kKiB);
+  Look();
+  EXPECT_EQ(States(), "");
+}
+
 TEST_F(DiskTest, FullByAWriteLastsUntilThatWriteWouldFit) {
-  Fill(500 * kKiB);
-  Fail(ErrorCode::kNoSpace, 600 * kKiB);
+  Fill(600 * kKiB);
+  Fail(ErrorCode::kNoSpace, 450 * kKiB);
   EXPECT_EQ(States(), "full ");
   EXPECT_EQ(disk_->stats().append_failures_total.load(), 1);
   Look();
   EXPECT_EQ(States(), "full ") << "the watermarks alone say nothing";
-  Fill(401 * kKiB);
+  Fill(551 * kKiB);
   Look();
   EXPECT_EQ(States(), "full ");
   EXPECT_EQ(usable_, 0);
-  Fill(400 * kKiB);
+  Fill(550 * kKiB);
   Look();
   EXPECT_EQ(States(), "");
   EXPECT_EQ(usable_, 1);

@@ -154,7 +154,7 @@ TEST_P(FailingWritesTest, GoToTheOtherDiskAndComeBack) {
   const std::string state = std::get<2>(GetParam());
   const Target target = Registered("app", kPartitions);
   Write(target, 20 * kMiB);
-  EXPECT_GT(Appended(bad), 0);
+  EXPECT_TRUE(daemon().WaitMetricAbove("dovetail_disk_append_bytes_total", 0, {{"path", bad}}));
   bad_->FailWrites(std::get<1>(GetParam()));
   const double on_good = Appended(good_path_);
   Write(target, 40 * kMiB);
