@@ -56,6 +56,10 @@ std::expected<OpenedDisks, std::string> OpenDisks(const storage::LocalFileStoreO
   OpenedDisks disks;
   const int64_t descriptors_max = DescriptorsOfOnePath(open_files_max, options.data_paths.size());
   for (const std::string& data_path : options.data_paths) {
+    std::string nested = storage::NestedDataPath(data_path, options.data_paths);
+    if (!nested.empty()) return std::unexpected(std::move(nested));
+  }
+  for (const std::string& data_path : options.data_paths) {
     const bool direct = options.direct_io_append_enable;
     if (auto opened = OpenOne(data_path, direct, descriptors_max, arena, disks); !opened) {
       return std::unexpected(opened.error());
