@@ -197,6 +197,8 @@ std::expected<std::unique_ptr<Daemon>, std::string> Daemon::Start(const config::
   WarnOfTooMuchMemory(config);
   const auto open_files_max = RaiseFileLimit();
   if (!open_files_max) return std::unexpected(open_files_max.error());
+  const auto file_size = RaiseFileSizeLimit(config.store.local_file);
+  if (!file_size) return std::unexpected(file_size.error());
   config::Config resolved = config;
   if (resolved.server.grpc_port == 0) {
     // Clients are told the port before it is open, so it is chosen first.

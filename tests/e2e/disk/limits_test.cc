@@ -1,5 +1,7 @@
 // Few descriptors and many files: slower perhaps, never wrong, and connections are still taken.
+// Files that may not grow: said by the start, or an error of that write.
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <string>
 #include <vector>
@@ -63,6 +65,57 @@ TEST_F(ManyFilesTest, AllGoWithTheirApplication) {
     ASSERT_FALSE(HasFatalFailure());
   }
   EXPECT_TRUE(daemon().WaitMetricAbove("dovetail_disk_segments", kShuffles * 9 / 10));
+  Finish();
+}
+
+class FileSizeTest : public DiskTest {
+ protected:
+  static constexpr unsigned long kNeededBytes = (1 << 20) + (64 << 10);
+
+  static SubprocessOptions Limited(unsigned long soft, unsigned long hard) {
+    return {.file_bytes_soft = soft, .file_bytes_hard = hard, .environment = {}};
+  }
+
+  const Settings settings_ = {"memory_store.capacity=64M", "localfile_store.segment_bytes_max=1M",
+                              "localfile_store.flush_group_bytes_max=64K",
+                              "hybrid_store.memory_single_buffer_max_spill_size=64K"};
+};
+
+TEST_F(FileSizeTest, ALimitBelowASegmentRefusesTheStart) {
+  Settings settings = settings_;
+  settings.push_back(PathsSetting({PlainPath("disk")}));
+  DaemonProcess refused(settings, Limited(kNeededBytes - 1, kNeededBytes - 1));
+  EXPECT_EQ(refused.process().Wait(std::chrono::seconds(60)), 4) << refused.Log();
+  EXPECT_NE(refused.Log().find("start refused: files may have 1114111 bytes at most, but a segment "
+                               "may take 1114112 "),
+            std::string::npos)
+      << refused.Log();
+  EXPECT_NE(refused.Log().find("raise the limit (ulimit -f, or LimitFSIZE="), std::string::npos);
+  const Finished probe =
+      RunToEnd({DaemonBinary(), "--probe", PlainPath("disk")}, Limited(1024, 1024));
+  EXPECT_EQ(probe.exit_code, 4) << probe.out;
+  EXPECT_NE(probe.out.find("file size: a start would be refused: files may have 1024 bytes"),
+            std::string::npos)
+      << probe.out;
+}
+
+TEST_F(FileSizeTest, WithoutDataPathsNoLimitIsTooLow) {
+  const auto started = DaemonProcess::Start(settings_, Limited(1 << 16, 1 << 16));
+  ASSERT_TRUE(started);
+  EXPECT_EQ(started->Stop(), 0);
+}
+
+// The soft limit alone would refuse the start. A partition larger than a group is not divided: its
+// append does not fit, which is an error of that append and leaves the data where it was.
+TEST_F(FileSizeTest, AWriteBeyondTheLimitDoesNotEndTheDaemon) {
+  ASSERT_TRUE(Start({PlainPath("disk")}, settings_, Limited(1 << 16, kNeededBytes)));
+  const Target target = Registered("app", 1);
+  ledger().WriteInTheEnd(target, {MakeBlocks(0, 0, 1, 100'000)});
+  EXPECT_TRUE(daemon().WaitMetricAbove("dovetail_flushed_bytes_total", 0));
+  ledger().WriteInTheEnd(target, {MakeBlocks(0, 1, 3, 1'000'000)});
+  EXPECT_TRUE(daemon().WaitMetricAbove("dovetail_disk_append_failures_total", 0)) << daemon().Log();
+  daemon().process().Signal(SIGXFSZ);
+  ledger().ExpectAll(target);
   Finish();
 }
 
