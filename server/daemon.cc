@@ -39,6 +39,7 @@ constexpr Milliseconds kAnswerInterval{1'000};
 // What calls in flight get after the stop deadline before they are cut.
 constexpr Milliseconds kLastCalls{2'000};
 constexpr Milliseconds kStopPoll{20};
+constexpr Milliseconds kFirstLook{2'000};
 // What the disks get to finish removals, and then what is under way; together with the last calls
 // less than kStopGivenUp.
 constexpr Milliseconds kRemovals{3'000};
@@ -102,6 +103,9 @@ struct Daemon::Parts {
 
   void RegisterItself();
   bool Assignable() const { return !stopping.load() && grpc != nullptr && store.EnoughDisks(); }
+  // The first look at every disk: one that is full already must not be called ready. A disk that
+  // does not answer is not waited for.
+  void LookAtDisks();
   // Waits for the removal of files, then stops the engines. False when a disk did not answer.
   bool StopDisks();
   std::expected<void, std::string> StartHttp();
@@ -147,6 +151,16 @@ std::expected<void, std::string> Daemon::Parts::StartHttp() {
       http.Start({.bind_address = config.server.bind_address, .port = config.server.http_port});
   if (!started) return std::unexpected(http.start_failure() + "; set http_port or bind_address");
   return {};
+}
+
+void Daemon::Parts::LookAtDisks() {
+  store.CheckDisks();
+  const auto looked = [](const auto& disk) { return disk->stats().file_system_bytes.load() > 0; };
+  const auto deadline = std::chrono::steady_clock::now() + kFirstLook;
+  while (!std::ranges::all_of(store.disks(), looked) &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(kStopPoll);
+  }
 }
 
 void Daemon::Parts::StartTicking() {
@@ -218,6 +232,7 @@ std::expected<std::unique_ptr<Daemon>, std::string> Daemon::Start(const config::
   parts->registry.AddGauge(parts.get(), "dovetail_ready", "1 when assignments may name this server",
                            [p = parts.get()] { return p->Assignable() ? 1.0 : 0.0; });
 
+  parts->LookAtDisks();
   parts->RegisterItself();
   if (auto started = parts->StartHttp(); !started) return std::unexpected(started.error());
   parts->shuffle_grpc = MakeShuffleGrpc(parts->service, parts->calls, parts->answers);

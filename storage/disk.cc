@@ -59,13 +59,12 @@ void Disk::OnAppendFailed(const Error& error, int64_t bytes) {
     return;
   }
   if (!broken_.exchange(true)) {
-    const char* advice = error.code == ErrorCode::kNotFound
-                             ? "its folder dovetail was removed under the daemon; restart it"
-                             : "look at the kernel's log and the path's permissions";
-    spdlog::error(
-        "data path {} failed a write ({} at {}, errno {}): it takes no new data until a "
-        "probe succeeds; {}",
-        data_path_, ToString(error.code), error.where, error.os_error, advice);
+    const char* advice =
+        error.code == ErrorCode::kNotFound
+            ? "its folder dovetail was removed under the daemon: restart it"
+            : "it is tried again by itself; look at the kernel's log and the path's permissions";
+    spdlog::error("data path {} failed a write ({} at {}, errno {}) and takes no new data; {}",
+                  data_path_, ToString(error.code), error.where, error.os_error, advice);
   }
 }
 

@@ -75,7 +75,7 @@ void PoolThreads::RunCleanup(std::move_only_function<void()> cleanup) {
     Lock lock(mutex_);
     if (!workers_end_) {
       cleanups_.push_back(std::move(cleanup));
-      control_work_.notify_one();
+      NotifyWork(Lane::kControl);
       return;
     }
   }
@@ -92,8 +92,10 @@ int64_t PoolThreads::waiting(Lane lane) const {
   return static_cast<int64_t>(waiting_[IndexOf(lane)].size());
 }
 
+// All, though one would do: pthread_cond_signal of Debian 12's glibc may wake nobody when several
+// threads wait (sourceware bug 25847).
 void PoolThreads::NotifyWork(Lane lane) {
-  (lane == Lane::kControl ? control_work_ : io_work_).notify_one();
+  (lane == Lane::kControl ? control_work_ : io_work_).notify_all();
 }
 
 bool PoolThreads::HasSteps(const Operation& operation) {
