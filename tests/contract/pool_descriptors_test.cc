@@ -101,6 +101,37 @@ TEST_P(PoolDescriptors, AnotherFileOfThatNameIsAnError) {
   EXPECT_EQ(in.get(), 'x') << "nothing was written to it";
 }
 
+// Rights that are gone now may be back later: it can be read, and nothing says that it is lost.
+TEST_P(PoolDescriptors, WhatMayNotBeWrittenAnyMoreIsStillRead) {
+  for (const int os_error : {EROFS, EACCES, EPERM}) {
+    Restart({.descriptors_max = kDescriptors});
+    files_.clear();
+    Fill();
+    calls().Next(Kernel::kOpenBelow, {.os_error = os_error});
+    EXPECT_TRUE(ReadsRight(0)) << os_error;
+    calls().Always(Kernel::kOpenBelow, {.os_error = os_error});
+    const Result<Bytes> read = Read(engine(), ReadOf(files_[1], 0, kPage));
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().code, ErrorCode::kBusy) << os_error;
+    calls().Heal();
+    EXPECT_TRUE(ReadsRight(1)) << os_error;
+  }
+}
+
+// Somebody cut it from outside: what was there must not become zeros by writing behind it.
+TEST_P(PoolDescriptors, NothingIsWrittenBehindAHole) {
+  const FileRef file = Create("cut");
+  ASSERT_TRUE(Append(engine(), AppendOf(file, 0, Pattern(4 * kPage, 1))));
+  std::filesystem::resize_file(bench_->PathOf("cut"), kPage);
+  const Status behind = Append(engine(), AppendOf(file, 4 * kPage, Pattern(kPage, 2)));
+  ASSERT_FALSE(behind);
+  EXPECT_EQ(behind.error().code, ErrorCode::kCorrupt);
+  EXPECT_EQ(Reserve(engine(), file, 64 * kPage).error().code, ErrorCode::kCorrupt);
+  EXPECT_EQ(std::filesystem::file_size(bench_->PathOf("cut")), static_cast<size_t>(kPage));
+  EXPECT_EQ(Read(engine(), ReadOf(file, 2 * kPage, kPage)).error().code, ErrorCode::kCorrupt);
+  EXPECT_TRUE(Read(engine(), ReadOf(file, 0, kPage)));
+}
+
 TEST_P(PoolDescriptors, NoneLeftIsBusyAndPasses) {
   Fill();
   calls().Next(Kernel::kOpenBelow, {.os_error = EMFILE});
