@@ -167,7 +167,7 @@ TEST_F(BrokenTest, AllOfItMayBeDeletedUnderIt) {
     EXPECT_TRUE(WaitState(first, "broken", true)) << daemon().Log();
   });
   EXPECT_NE(daemon().Log().find("data path " + first + " failed a write"), std::string::npos);
-  EXPECT_NE(daemon().Log().find("was removed under the daemon; restart it"), std::string::npos);
+  EXPECT_NE(daemon().Log().find("was removed under the daemon: restart it"), std::string::npos);
   const double before = Appended(second);
   const Target other = Registered("other", kPartitions);
   Write(other, 30 * kMiB);
