@@ -75,14 +75,15 @@ class ChainReader {
 namespace {
 
 // Somebody else may have cut the file. Writing behind the hole would make padding of what was
-// there.
+// there. needed: as far as the caller relies on it.
 Status CheckWhole(PoolCore& core, const PoolFile& file, int fd, int64_t needed) {
+  // Before the look at the size: another append may end, and grow both, in between.
+  const int64_t least = std::min(file.written_end(), needed);
   struct statx facts {};
   if (const int result = core.calls->Stat(fd, &facts); result < 0) {
     return FailErrno("append: stat", -result);
   }
-  const auto size = static_cast<int64_t>(facts.stx_size);
-  if (size >= std::min(file.written_end(), needed)) return {};
+  if (static_cast<int64_t>(facts.stx_size) >= least) return {};
   return Fail(ErrorCode::kCorrupt, "append: the file is shorter than what was written to it");
 }
 

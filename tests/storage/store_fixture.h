@@ -85,15 +85,15 @@ class StoreTest : public ::testing::Test {
 
   void Open(const StoreOptions& options) {
     Drop();
+    ticker_ = std::make_unique<Ticker>();
     store_ = std::make_unique<ShuffleStore>(
-        options, arena_, executor_, ticker_,
+        options, arena_, executor_, *ticker_,
         [this] { return TimePoint(std::chrono::milliseconds(now_ms_.load())); }, MakeEngines());
   }
 
   void TearDown() override {
     Drop();
     executor_.Stop();
-    ticker_.Stop();
   }
 
   void Drop() {
@@ -106,6 +106,7 @@ class StoreTest : public ::testing::Test {
              store_->read_budget().bytes_in_flight() == 0;
     }));
     ExpectIdle();
+    ticker_->Stop();
     store_.reset();
   }
 
@@ -207,7 +208,7 @@ class StoreTest : public ::testing::Test {
 
   Arena arena_;
   Executor executor_{"test", 2};
-  Ticker ticker_;
+  std::unique_ptr<Ticker> ticker_;  // one for each store: it must not call one that is gone
   std::atomic<int64_t> now_ms_{1'000'000};
   std::unique_ptr<ShuffleStore> store_;
 };
