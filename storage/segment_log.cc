@@ -261,16 +261,16 @@ void SegmentLog::FailSegment(const Error& error) {
     ShowReserved(0);
     segment_.reset();
   }
-  GiveBack();
+  EndWithoutCommit();
 }
 
 void SegmentLog::Fail(const Error& error) {
   place_.disk->OnAppendFailed(error, in_flight_->bytes);
-  GiveBack();
+  EndWithoutCommit();
 }
 
-void SegmentLog::GiveBack() {
-  GiveBackAll();
+void SegmentLog::EndWithoutCommit() {
+  GiveBackGroups();
   in_flight_.reset();
   watch_.reset();
   if (closed_) RemoveAll();
@@ -278,7 +278,7 @@ void SegmentLog::GiveBack() {
 
 // Nothing of the group in flight, nor of the one that waits, will be committed here: their blocks
 // go back to staging, and who decides about flushes looks again at where they could go.
-void SegmentLog::GiveBackAll() {
+void SegmentLog::GiveBackGroups() {
   Settle(std::exchange(wanted_bytes_, 0));
   std::vector<FlushSource::Batch> batches;
   for (Group* group : {in_flight_.get(), next_.get()}) {
@@ -295,7 +295,7 @@ void SegmentLog::Abandon() {
   OnStrand([](SegmentLog& log) {
     if (log.closed_ || !log.in_flight_ || log.in_flight_->given_back) return;
     log.place_.disk->stats().groups_abandoned_total.fetch_add(1);
-    log.GiveBackAll();
+    log.GiveBackGroups();
   });
 }
 
@@ -314,7 +314,7 @@ void SegmentLog::Close(std::function<void()> done) {
     DOVETAIL_CHECK(!log.closed_);
     log.closed_ = true;
     log.on_removed_ = done;
-    log.GiveBackAll();
+    log.GiveBackGroups();
     if (!log.in_flight_) log.RemoveAll();
   });
 }

@@ -91,8 +91,8 @@ class SegmentLog : public std::enable_shared_from_this<SegmentLog> {
   void Fail(const Error& error);
   void FailSegment(const Error& error);
   // Ends what is in flight without a commit.
-  void GiveBack();
-  void GiveBackAll();
+  void EndWithoutCommit();
+  void GiveBackGroups();
   // Any thread: the disk does not answer. What is under way goes back to its partitions, for
   // another disk to take; should the append succeed after all, nothing comes of it.
   void Abandon();

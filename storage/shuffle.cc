@@ -156,7 +156,10 @@ void Shuffle::OnCommitted(int slot, std::vector<Batch>& batches, std::vector<Ext
   shared_.stats.extents.fetch_add(static_cast<int64_t>(batches.size()));
   shared_.budget.AddMetadata(static_cast<int64_t>(batches.size()) * kExtentOverheadBytes);
   int64_t ended = 0;
+  int64_t flushed_blocks = 0;
+  int64_t flushed_bytes = 0;
   int64_t freed = 0;
+  int64_t frozen_bytes = 0;
   for (size_t i = 0; i < batches.size(); ++i) {
     Batch& batch = batches[i];
     const BlockList& blocks = *batch.frozen.blocks;
@@ -166,17 +169,21 @@ void Shuffle::OnCommitted(int slot, std::vector<Batch>& batches, std::vector<Ext
     if (settled.ended) {
       ++ended;
     } else {
-      shared_.stats.flushed_blocks_total.fetch_add(count);
-      shared_.stats.flushed_bytes_total.fetch_add(bytes);
+      flushed_blocks += count;
+      flushed_bytes += bytes;
     }
     if (settled.flushable) List(slot, batch.partition);
     freed += bytes + count * kBlockOverheadBytes;
-    shared_.stats.frozen_bytes.fetch_sub(bytes);
+    frozen_bytes += bytes;
     batch.frozen.blocks.reset();
   }
+  shared_.stats.flushed_blocks_total.fetch_add(flushed_blocks);
+  shared_.stats.flushed_bytes_total.fetch_add(flushed_bytes);
   shared_.stats.extents.fetch_sub(ended);
   shared_.budget.FreeMetadata(ended * kExtentOverheadBytes);
+  // In this order: what is used and not frozen must not look larger than it is, or more is flushed.
   shared_.budget.Free(freed);
+  shared_.stats.frozen_bytes.fetch_sub(frozen_bytes);
   shared_.on_flush_ended();
 }
 
