@@ -25,7 +25,7 @@ BUILD_PACKAGES=(g++ cmake ninja-build ccache pkg-config git
   libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler
   libspdlog-dev libfmt-dev libtoml11-dev libcli11-dev
   prometheus-cpp-dev libcivetweb-dev libroaring-dev zlib1g-dev
-  libgtest-dev libgmock-dev)
+  liburing-dev libgtest-dev libgmock-dev)
 PYTHON_PACKAGES=(python3 python3-venv)
 JAVA_PACKAGES=(openjdk-17-jre-headless)
 MAVEN_PACKAGES=(maven ca-certificates)

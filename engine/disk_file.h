@@ -1,4 +1,4 @@
-// An open file of the pool engine: two descriptors, and how far it is known to be written and
+// An open file on a data path: two descriptors, and how far it is known to be written and
 // reserved.
 //
 // Threads: any. Its last reference may go on any thread: closing may block (the last descriptor of
@@ -11,15 +11,15 @@
 #include <string>
 
 #include "engine/data_folder.h"
+#include "engine/disk_core.h"
 #include "engine/engine.h"
-#include "engine/pool/pool_core.h"
 
 namespace dovetail::engine {
 
-class PoolFile : public File {
+class DiskFile : public File {
  public:
-  PoolFile(std::shared_ptr<PoolCore> core, std::string path, const OpenedFile& opened);
-  ~PoolFile() override;
+  DiskFile(std::shared_ptr<DiskCore> core, std::string path, const OpenedFile& opened);
+  ~DiskFile() override;
 
   int64_t direct_alignment() const override { return opened_.direct_alignment; }
 
@@ -41,7 +41,7 @@ class PoolFile : public File {
   void Shrink(int64_t size);
 
  private:
-  const std::shared_ptr<PoolCore> core_;
+  const std::shared_ptr<DiskCore> core_;
   const std::string path_;
   const OpenedFile opened_;
   std::atomic<int64_t> written_end_;

@@ -1,4 +1,4 @@
-#include "engine/pool/pool_file.h"
+#include "engine/disk_file.h"
 
 #include <spdlog/spdlog.h>
 
@@ -21,12 +21,12 @@ void Lower(std::atomic<int64_t>& value, int64_t most) {
 
 }  // namespace
 
-PoolFile::PoolFile(std::shared_ptr<PoolCore> core, std::string path, const OpenedFile& opened)
+DiskFile::DiskFile(std::shared_ptr<DiskCore> core, std::string path, const OpenedFile& opened)
     : core_(std::move(core)), path_(std::move(path)), opened_(opened), written_end_(opened.size) {
   core_->counters.descriptors.fetch_add(opened.direct >= 0 ? 2 : 1);
 }
 
-PoolFile::~PoolFile() {
+DiskFile::~DiskFile() {
   core_->threads->RunCleanup([core = core_, opened = opened_] {
     for (const int fd : {opened.direct, opened.buffered}) {
       if (fd < 0) continue;
@@ -36,18 +36,18 @@ PoolFile::~PoolFile() {
   });
 }
 
-void PoolFile::RefuseDirect() {
+void DiskFile::RefuseDirect() {
   if (direct_refused_.exchange(true)) return;
   core_->counters.direct_refused.fetch_add(1);
   spdlog::warn("{}/{}: the file system refuses direct I/O on this file; using buffered I/O",
-               core_->options.data_path, path_);
+               core_->data_path, path_);
 }
 
-void PoolFile::GrowWritten(int64_t end) { Raise(written_end_, end); }
+void DiskFile::GrowWritten(int64_t end) { Raise(written_end_, end); }
 
-void PoolFile::GrowReserved(int64_t end) { Raise(reserved_end_, end); }
+void DiskFile::GrowReserved(int64_t end) { Raise(reserved_end_, end); }
 
-void PoolFile::Shrink(int64_t size) {
+void DiskFile::Shrink(int64_t size) {
   Lower(written_end_, size);
   Lower(reserved_end_, size);
 }

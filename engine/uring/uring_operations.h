@@ -1,0 +1,125 @@
+// What the io_uring engine does with files: append, read, and fill pipes.
+//
+// Threads: see ring_operation.h.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/disk_core.h"
+#include "engine/engine.h"
+#include "engine/memory_pieces.h"
+#include "engine/transfer.h"
+#include "engine/uring/ring_operation.h"
+#include "engine/uring/uring_file.h"
+
+namespace dovetail::engine {
+
+// Buffered: one vectored request after the other, as many pieces of memory each as the kernel
+// takes. Direct: pieces of kPieceBytesMax, each gathered into a slab when its turn comes, in
+// parallel.
+class UringAppend : public RingOperation {
+ public:
+  UringAppend(std::shared_ptr<DiskCore> core, UringFileRef file, AppendRequest request,
+              int64_t bytes, Engine::Done done);
+
+  bool HasNext() const override;
+  bool NeedsSlab() const override { return again_.empty() && direct_; }
+  uint32_t Prepare(io_uring_sqe& sqe, ShardTools& tools) override;
+  Result<Milliseconds> Take(uint32_t part, int32_t result, ShardTools& tools) override;
+  void Settle(ShardTools& tools) override;
+  Error RollBack(Error error) override;
+  void Finish(Status status) override;
+  std::shared_ptr<UringFile> appended() const override { return file_; }
+  std::string Describe() const override;
+
+ private:
+  struct Piece {
+    Transfer transfer;
+    int slab = -1;
+  };
+
+  uint32_t Begin(ShardTools& tools);
+  void End(uint32_t part, ShardTools& tools);
+
+  const std::shared_ptr<DiskCore> core_;
+  UringFileRef file_;
+  AppendRequest request_;
+  const int64_t bytes_;
+  const std::string path_;
+  Engine::Done done_;
+
+  bool direct_;
+  bool refused_ = false;  // direct I/O: all of it again, buffered, when nothing is under way
+  ChainReader data_;      // of request_.data, at begun_bytes_
+  int64_t begun_bytes_ = 0;
+  uint32_t next_part_ = 0;
+  std::map<uint32_t, Piece> pieces_;  // begun and not done
+  std::deque<uint32_t> again_;        // those of them that need another request
+};
+
+// Pieces of kPieceBytesMax, a few at once.
+class UringRead : public RingOperation {
+ public:
+  UringRead(std::shared_ptr<DiskCore> core, UringFileRef file, const ReadRequest& request,
+            int pieces_at_once_max, Engine::ReadDone done);
+
+  bool HasNext() const override;
+  uint32_t Prepare(io_uring_sqe& sqe, ShardTools& tools) override;
+  Result<Milliseconds> Take(uint32_t part, int32_t result, ShardTools& tools) override;
+  void Settle(ShardTools&) override {}
+  void Finish(Status status) override;
+  std::string Describe() const override;
+
+ private:
+  void Begin(uint32_t part, bool direct);
+
+  const std::shared_ptr<DiskCore> core_;
+  UringFileRef file_;
+  const bool direct_;
+  const ReadPieces cut_;
+  const size_t at_once_max_;
+  const std::string path_;
+  Engine::ReadDone done_;
+
+  uint32_t next_part_ = 0;
+  std::vector<SliceChain> slices_;        // by part
+  std::map<uint32_t, Transfer> reading_;  // begun and not done
+  std::deque<uint32_t> again_;            // those of them that need another request
+};
+
+// By splice; by reading and writing where that is refused. One request after the other.
+class UringPipe : public RingOperation {
+ public:
+  UringPipe(std::shared_ptr<DiskCore> core, UringFileRef file, const PipeRequest& request,
+            Engine::Done done);
+
+  bool HasNext() const override { return !busy_ && range_.size() > 0; }
+  uint32_t Prepare(io_uring_sqe& sqe, ShardTools& tools) override;
+  Result<Milliseconds> Take(uint32_t part, int32_t result, ShardTools& tools) override;
+  void Settle(ShardTools&) override {}
+  void Finish(Status status) override;
+  std::string Describe() const override;
+
+ private:
+  void Refuse(ShardTools& tools);
+
+  const std::shared_ptr<DiskCore> core_;
+  UringFileRef file_;
+  PipeRequest request_;
+  const std::string path_;
+  Engine::Done done_;
+
+  ByteRange range_;  // not yet in the pipe
+  bool busy_ = false;
+  Stalls stalls_;
+  // Where the kernel does not splice: what was read and not yet written.
+  std::shared_ptr<ArenaBuffer> memory_;
+  ConstBytes read_;
+};
+
+}  // namespace dovetail::engine
