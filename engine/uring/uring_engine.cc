@@ -150,6 +150,12 @@ int64_t UringEngine::in_flight() const {
   return count;
 }
 
+int64_t UringEngine::waiting(Lane lane) const {
+  int64_t count = core_->threads->waiting(lane);
+  for (const auto& shard : *shards_) count += shard->not_begun(lane);
+  return count;
+}
+
 const RingCounters* UringEngine::ring_counters(int shard) const {
   return &(*shards_)[static_cast<size_t>(shard)]->counters();
 }

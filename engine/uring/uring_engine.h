@@ -51,6 +51,8 @@ class UringEngine : public DiskEngine {
   int64_t in_flight() const override;
   const RingCounters* ring_counters(int shard) const override;
   EngineInfo info() const override;
+  // Operations waiting for a place in a ring or for a control thread, by kind.
+  int64_t waiting(Lane lane) const;
   // Not to be called on a thread of the engine.
   [[nodiscard]] bool Stop(TimePoint deadline) override;
 

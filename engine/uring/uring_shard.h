@@ -75,6 +75,8 @@ class UringShard : public std::enable_shared_from_this<UringShard> {
 
   int index() const { return index_; }
   const RingCounters& counters() const { return counters_; }
+  // Handed in, and no request made yet.
+  int64_t not_begun(Lane lane) const { return not_begun_[static_cast<size_t>(lane)].load(); }
   // Constant after Start.
   const std::string& features() const { return features_; }
   int depth() const { return depth_; }
