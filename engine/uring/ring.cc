@@ -46,6 +46,14 @@ constexpr std::array<FlagChoice, 2> kPollChoices{{
     {IORING_SETUP_SQPOLL, "sqpoll"},
 }};
 
+// A cancelled splice shows what the kernel uses among itself for "interrupted, begin again"
+// (ERESTARTSYS and its kin), which no system call returns.
+int32_t WithoutRestart(int32_t result) {
+  constexpr int32_t kFirst = 512;
+  constexpr int32_t kLast = 516;
+  return -result >= kFirst && -result <= kLast && -result != kLast - 1 ? -EINTR : result;
+}
+
 __kernel_timespec TimeLeft(TimePoint deadline) {
   const auto left = std::max(deadline - std::chrono::steady_clock::now(),
                              std::chrono::steady_clock::duration::zero());
@@ -197,7 +205,7 @@ void Ring::Sort(const Completion& completion) {
     timer_at_ = TimePoint::max();
     timer_id_ = 0;
   } else if (completion.user_data < kUserDataMax) {
-    reaped_.push_back(completion);
+    reaped_.push_back({completion.user_data, WithoutRestart(completion.result)});
   }
 }
 

@@ -41,7 +41,7 @@ std::string Hint(const Error& error) {
     case ENOSYS:
       return " (this kernel has no io_uring)";
     case ENOMEM:
-      return " (too little memory, or the memlock limit before Linux 5.12)";
+      return " (too little memory, or the limit of locked memory is too small: ulimit -l)";
     default:
       return "";
   }

@@ -140,7 +140,8 @@ void ScriptedRing::Apply(const ScriptedCalls::Act& act, io_uring_sqe& sqe, Chang
   if (!act.short_bytes) return;
   const std::vector<iovec> memory = MemoryOf(sqe);
   const int64_t bytes = *act.short_bytes < 0 ? SizeOf(memory) - 1 : *act.short_bytes;
-  if (bytes >= SizeOf(memory)) return;
+  // A drawn read of nothing would be the end of the file.
+  if (bytes >= SizeOf(memory) || (bytes == 0 && *act.short_bytes < 0)) return;
   changed.result = static_cast<int32_t>(bytes);
   if (IsWrite(sqe.opcode)) {
     ShortenWrite(sqe, bytes, changed);
