@@ -35,19 +35,35 @@ std::shared_ptr<ArenaBuffer> MakeCell(Arena& arena, int64_t bytes, int64_t align
   return cell;
 }
 
+ConstBytes ChainReader::Take(size_t most) {
+  while (done_ == chain_[index_].bytes.size()) {
+    ++index_;
+    done_ = 0;
+  }
+  const ConstBytes rest = chain_[index_].bytes.subspan(done_);
+  const ConstBytes taken = rest.first(std::min(most, rest.size()));
+  done_ += taken.size();
+  return taken;
+}
+
 void ChainReader::CopyTo(std::byte* out, size_t bytes) {
   while (bytes > 0) {
-    const ConstBytes rest = chain_[index_].bytes.subspan(done_);
-    const size_t step = std::min(bytes, rest.size());
-    if (step > 0) std::memcpy(out, rest.data(), step);
-    out += step;
-    bytes -= step;
-    done_ += step;
-    if (done_ == chain_[index_].bytes.size()) {
-      ++index_;
-      done_ = 0;
-    }
+    const ConstBytes part = Take(bytes);
+    std::memcpy(out, part.data(), part.size());
+    out += part.size();
+    bytes -= part.size();
   }
+}
+
+Parts ChainReader::PartsOf(size_t bytes) {
+  Parts parts;
+  while (bytes > 0) {
+    const ConstBytes part = Take(bytes);
+    // The kernel only reads from there; iovec knows no const.
+    parts.Add(const_cast<std::byte*>(part.data()), part.size());
+    bytes -= part.size();
+  }
+  return parts;
 }
 
 int64_t ReadPieces::count() const {

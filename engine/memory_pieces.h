@@ -30,15 +30,20 @@ int64_t SumOf(const SliceChain& chain);
 // alignment; 1 is buffered.
 std::shared_ptr<ArenaBuffer> MakeCell(Arena& arena, int64_t bytes, int64_t alignment);
 
-// Copies a chain piece by piece into other memory. The chain stays where it is.
+// Goes through a chain, which stays where it is.
 class ChainReader {
  public:
   explicit ChainReader(const SliceChain& chain) : chain_(chain) {}
 
   // REQUIRES: so much is left.
   void CopyTo(std::byte* out, size_t bytes);
+  // The same bytes where they are. They are only to be written from.
+  Parts PartsOf(size_t bytes);
 
  private:
+  // The next bytes that lie together, at most so many.
+  ConstBytes Take(size_t most);
+
   const SliceChain& chain_;
   size_t index_ = 0;
   size_t done_ = 0;  // bytes of the piece at index_

@@ -56,6 +56,8 @@ class RingOperation {
   virtual bool HasNext() const = 0;
   // Whether Prepare will want a slab.
   virtual bool NeedsSlab() const { return false; }
+  // Whether the next request goes on with what an earlier one has begun.
+  virtual bool GoesOn() const { return false; }
   // Fills in the next request; returns the part of the operation that its result belongs to.
   // The data behind the request lives at least until Take. REQUIRES: HasNext, and a slab is free if
   // NeedsSlab.

@@ -180,7 +180,7 @@ void UringShard::GoOn(const RingOperationRef& operation, Milliseconds pause) {
     Dequeue(*operation);
     operation->pausing_ = true;
     pausing_.emplace(Now() + pause, operation);
-  } else if (operation->kind() == RingOperation::Kind::kAppend && !operation->NeedsSlab()) {
+  } else if (operation->GoesOn()) {
     // A slab that it holds may be what the one in front waits for.
     Dequeue(*operation);
     Enqueue(operation, /*front=*/true);

@@ -42,6 +42,14 @@ void PrepareWrite(io_uring_sqe& sqe, const Transfer& transfer) {
   }
 }
 
+bool IsAligned(const SliceChain& chain, int64_t alignment) {
+  const auto unit = static_cast<size_t>(alignment);
+  return std::all_of(chain.begin(), chain.end(), [unit](const Slice& slice) {
+    return slice.bytes.size() % unit == 0 &&
+           reinterpret_cast<uintptr_t>(slice.bytes.data()) % unit == 0;
+  });
+}
+
 uint32_t TakeFront(std::deque<uint32_t>& parts) {
   const uint32_t part = parts.front();
   parts.pop_front();
@@ -60,24 +68,27 @@ UringAppend::UringAppend(std::shared_ptr<DiskCore> core, UringFileRef file, Appe
       path_(file_->path()),
       done_(std::move(done)),
       direct_(request_.mode == IoMode::kDirect && file_->takes_direct()),
+      aligned_(direct_ && IsAligned(request_.data, file_->direct_alignment())),
       data_(request_.data) {}
 
 bool UringAppend::HasNext() const {
   return !again_.empty() || (!refused_ && begun_bytes_ < bytes_);
 }
 
-uint32_t UringAppend::Begin(ShardTools& tools) {
+std::pair<Parts, int> UringAppend::Gather(int64_t size, ShardTools& tools) {
+  if (!direct_) return {Parts(request_.data), -1};
+  if (aligned_) return {data_.PartsOf(static_cast<size_t>(size)), -1};
+  const int slab = tools.slabs.Take();
+  std::byte* memory = tools.slabs.data(slab);
+  data_.CopyTo(memory, static_cast<size_t>(size));
   Parts parts;
-  int slab = -1;
-  int64_t size = bytes_;
-  if (direct_) {
-    size = std::min(bytes_ - begun_bytes_, kPieceBytesMax);
-    slab = tools.slabs.Take();
-    data_.CopyTo(tools.slabs.data(slab), static_cast<size_t>(size));
-    parts.Add(tools.slabs.data(slab), static_cast<size_t>(size));
-  } else {
-    parts = Parts(request_.data);
-  }
+  parts.Add(memory, static_cast<size_t>(size));
+  return {std::move(parts), slab};
+}
+
+uint32_t UringAppend::Begin(ShardTools& tools) {
+  const int64_t size = direct_ ? std::min(bytes_ - begun_bytes_, kPieceBytesMax) : bytes_;
+  auto [parts, slab] = Gather(size, tools);
   const Transfer::Plan plan{.way = Transfer::Way::kWrite,
                             .fd = direct_ ? file_->direct() : file_->buffered(),
                             .fd_any_offset = file_->buffered(),

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/disk_core.h"
@@ -20,15 +21,16 @@
 namespace dovetail::engine {
 
 // Buffered: one vectored request after the other, as many pieces of memory each as the kernel
-// takes. Direct: pieces of kPieceBytesMax, each gathered into a slab when its turn comes, in
-// parallel.
+// takes. Direct: pieces of kPieceBytesMax, in parallel, each gathered into a slab when its turn
+// comes; memory that is aligned already is written as it is.
 class UringAppend : public RingOperation {
  public:
   UringAppend(std::shared_ptr<DiskCore> core, UringFileRef file, AppendRequest request,
               int64_t bytes, Engine::Done done);
 
   bool HasNext() const override;
-  bool NeedsSlab() const override { return again_.empty() && direct_; }
+  bool NeedsSlab() const override { return again_.empty() && direct_ && !aligned_; }
+  bool GoesOn() const override { return !again_.empty(); }
   uint32_t Prepare(io_uring_sqe& sqe, ShardTools& tools) override;
   Result<Milliseconds> Take(uint32_t part, int32_t result, ShardTools& tools) override;
   void Settle(ShardTools& tools) override;
@@ -43,6 +45,8 @@ class UringAppend : public RingOperation {
     int slab = -1;
   };
 
+  // The memory of the next piece, and the slab that it is in, if any.
+  std::pair<Parts, int> Gather(int64_t size, ShardTools& tools);
   uint32_t Begin(ShardTools& tools);
   void End(uint32_t part, ShardTools& tools);
 
@@ -54,6 +58,7 @@ class UringAppend : public RingOperation {
   Engine::Done done_;
 
   bool direct_;
+  const bool aligned_;    // all of the data, for direct I/O
   bool refused_ = false;  // direct I/O: all of it again, buffered, when nothing is under way
   ChainReader data_;      // of request_.data, at begun_bytes_
   int64_t begun_bytes_ = 0;
@@ -69,6 +74,7 @@ class UringRead : public RingOperation {
             int pieces_at_once_max, Engine::ReadDone done);
 
   bool HasNext() const override;
+  bool GoesOn() const override { return !again_.empty(); }
   uint32_t Prepare(io_uring_sqe& sqe, ShardTools& tools) override;
   Result<Milliseconds> Take(uint32_t part, int32_t result, ShardTools& tools) override;
   void Settle(ShardTools&) override {}
