@@ -240,14 +240,17 @@ void UringShard::TakeInbox() {
   if (give_up) GiveUpOperations();
 }
 
+bool UringShard::NothingIsComing() const { return closed_ && counters_.in_flight.load() == 0; }
+
 bool UringShard::Over() {
   std::lock_guard lock(mutex_);
-  return closed_ && tasks_.empty() && inbox_.empty() && counters_.in_flight.load() == 0;
+  return NothingIsComing() && tasks_.empty() && inbox_.empty();
 }
 
 bool UringShard::MaySleep() {
   std::lock_guard lock(mutex_);
-  asleep_ = tasks_.empty() && inbox_.empty() && !(give_up_ && !gave_up_);
+  // Close may have come since Over was asked, and found nobody asleep to wake.
+  asleep_ = tasks_.empty() && inbox_.empty() && !(give_up_ && !gave_up_) && !NothingIsComing();
   return asleep_;
 }
 

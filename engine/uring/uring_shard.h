@@ -133,8 +133,9 @@ class UringShard : public std::enable_shared_from_this<UringShard> {
   void GiveUpOperations();
   void CountEnd(const RingOperation& operation);
 
-  // REQUIRES: mutex_ is held.
+  // REQUIRES for both: mutex_ is held.
   void WakeIfAsleep();
+  bool NothingIsComing() const;
 
   const int index_;
   const UringOptions options_;

@@ -5,6 +5,7 @@
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -285,11 +286,48 @@ TEST(UringKernel, StopCancelsWhatHangsInTheKernel) {
   EXPECT_EQ(CodeOf(moved.Wait()), ErrorCode::kShutdown);
 }
 
+TEST(UringKernel, StopMeetsTheShardAtAnyMoment) {
+  // The stop of an engine that has just become idle, a little earlier or later each time.
+  for (int i = 0; i < 300; ++i) {
+    UringBench bench({.threads = 1, .io_depth = 4, .slabs = 1, .fixed_files_max = 0});
+    std::atomic<bool> ran = false;
+    ASSERT_TRUE(bench.engine->Post(0, [&] { ran = true; }));
+    const auto later = std::chrono::steady_clock::now() + std::chrono::nanoseconds(i * 100);
+    while (std::chrono::steady_clock::now() < later) {
+    }
+    ASSERT_TRUE(bench.engine->Stop(TimePoint::max()));
+    EXPECT_TRUE(ran);
+  }
+}
+
+TEST(UringKernel, PollingAndPinningAreOptions) {
+  UringBench bench({.sqpoll = true, .sqpoll_idle_ms = 5, .cpus = {0}});
+  EXPECT_TRUE(bench.engine->info().features.starts_with("sqpoll"));
+  EXPECT_TRUE(WritesAndReads(*bench.engine, IoMode::kDirect));
+  EXPECT_TRUE(WritesAndReads(*bench.engine, IoMode::kBuffered));
+  int pinned = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::ifstream comm(task.path() / "comm");
+    if (!std::getline(comm, name) || !name.starts_with("uring-")) continue;
+    std::ifstream status(task.path() / "status");
+    for (std::string line; std::getline(status, line);) {
+      if (line == "Cpus_allowed_list:\t0") ++pinned;
+    }
+  }
+  EXPECT_EQ(pinned, 2);
+  // A processor that is not there.
+  Arena arena;
+  const auto refused = engine::UringEngine::Start(
+      {.data_path = bench.folder.path(), .cpus = {CPU_SETSIZE - 1}}, arena);
+  EXPECT_FALSE(refused);
+}
+
 TEST(UringKernel, FilesSpreadOverAnyNumberOfShards) {
   for (const int shards : {1, 2, 3, 4, 8}) {
     UringBench bench({.threads = shards, .io_depth = 4, .slabs = 1, .fixed_files_max = 8});
     std::vector<int> files(static_cast<size_t>(shards));
-    constexpr int kPerShard = 200;
+    constexpr int kPerShard = 100;
     for (int i = 0; i < kPerShard * shards; ++i) {
       // Names as the store gives them.
       const auto file =
@@ -298,8 +336,8 @@ TEST(UringKernel, FilesSpreadOverAnyNumberOfShards) {
       ++files[static_cast<size_t>(std::dynamic_pointer_cast<engine::UringFile>(*file)->shard())];
     }
     for (const int count : files) {
-      EXPECT_GT(count, kPerShard * 3 / 4) << shards;
-      EXPECT_LT(count, kPerShard * 5 / 4) << shards;
+      EXPECT_GT(count, kPerShard * 3 / 5) << shards;
+      EXPECT_LT(count, kPerShard * 7 / 5) << shards;
     }
   }
 }
