@@ -201,10 +201,10 @@ void UringShard::Loop() {
     Resume();
     SendCancels();
     Fill();
-    if (Over()) return;
-    const bool sleeps = MaySleep();
-    ring_->Turn(sleeps, NextDeadline(), completions_);
-    if (sleeps) WakeUp();
+    const Next next = Decide();
+    if (next == Next::kEnd) return;
+    ring_->Turn(next == Next::kSleep, NextDeadline(), completions_);
+    if (next == Next::kSleep) WakeUp();
     for (const Completion& completion : completions_) Handle(completion);
     completions_.clear();
   }
@@ -240,18 +240,14 @@ void UringShard::TakeInbox() {
   if (give_up) GiveUpOperations();
 }
 
-bool UringShard::NothingIsComing() const { return closed_ && counters_.in_flight.load() == 0; }
-
-bool UringShard::Over() {
+UringShard::Next UringShard::Decide() {
+  // Under one lock: whoever comes after it finds the shard asleep, and wakes it.
   std::lock_guard lock(mutex_);
-  return NothingIsComing() && tasks_.empty() && inbox_.empty();
-}
-
-bool UringShard::MaySleep() {
-  std::lock_guard lock(mutex_);
-  // Close may have come since Over was asked, and found nobody asleep to wake.
-  asleep_ = tasks_.empty() && inbox_.empty() && !(give_up_ && !gave_up_) && !NothingIsComing();
-  return asleep_;
+  if (!tasks_.empty() || !inbox_.empty()) return Next::kTurn;
+  if (closed_ && counters_.in_flight.load() == 0) return Next::kEnd;
+  if (give_up_ && !gave_up_) return Next::kTurn;
+  asleep_ = true;
+  return Next::kSleep;
 }
 
 void UringShard::WakeUp() {

@@ -110,8 +110,8 @@ class UringShard : public std::enable_shared_from_this<UringShard> {
   void Resume();
   void SendCancels();
   void Fill();
-  bool Over();
-  bool MaySleep();
+  enum class Next : uint8_t { kTurn, kSleep, kEnd };
+  Next Decide();
   void WakeUp();
   TimePoint NextDeadline() const;
   void Handle(const Completion& completion);
@@ -133,9 +133,8 @@ class UringShard : public std::enable_shared_from_this<UringShard> {
   void GiveUpOperations();
   void CountEnd(const RingOperation& operation);
 
-  // REQUIRES for both: mutex_ is held.
+  // REQUIRES: mutex_ is held.
   void WakeIfAsleep();
-  bool NothingIsComing() const;
 
   const int index_;
   const UringOptions options_;
