@@ -81,7 +81,7 @@ void DiskThreads::RunCleanup(std::move_only_function<void()> cleanup) {
     Lock lock(mutex_);
     if (!workers_end_) {
       cleanups_.push_back(std::move(cleanup));
-      control_work_.notify_one();
+      NotifyWork(Lane::kControl);
       return;
     }
   }
@@ -99,7 +99,9 @@ int64_t DiskThreads::waiting(Lane lane) const {
 }
 
 void DiskThreads::NotifyWork(Lane lane) {
-  (lane == Lane::kControl ? control_work_ : io_work_).notify_one();
+  // All, not one: a waiter of glibc before 2.41 may take the signal that was meant for another and
+  // wait on, and the operation with it (its bug 25847).
+  (lane == Lane::kControl ? control_work_ : io_work_).notify_all();
 }
 
 bool DiskThreads::HasSteps(const Operation& operation) {
