@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -43,11 +44,30 @@ void OpenOperation::Finish(Status status) {
   done(std::move(result));
 }
 
+Status CheckReaches(const struct statx& facts, int64_t end) {
+  if (static_cast<int64_t>(facts.stx_size) >= end) return {};
+  return Fail(ErrorCode::kCorrupt, "append: the file is shorter than what was written to it");
+}
+
+Status CheckWhole(DiskCore& core, const DiskFile& file, int fd, int64_t needed) {
+  // Before the look, or an append that ends meanwhile would seem to be missing.
+  const int64_t end = std::min(file.written_end(), needed);
+  struct statx facts {};
+  if (const int result = core.calls->Stat(fd, &facts); result < 0) {
+    return FailErrno("append: stat", -result);
+  }
+  return CheckReaches(facts, end);
+}
+
 Status ReserveFile(DiskCore& core, DiskFile& file, int64_t end) {
   const int64_t begin = file.reserved_end();
   if (end <= begin) return {};
+  const Result<DescriptorsRef> open = file.Use();
+  if (!open) return std::unexpected(open.error());
+  const int fd = (*open)->buffered();
+  if (Status whole = CheckWhole(core, file, fd, file.written_end()); !whole) return whole;
   const int result =
-      RepeatInterrupted([&] { return core.calls->Fallocate(file.buffered(), begin, end - begin); });
+      RepeatInterrupted([&] { return core.calls->Fallocate(fd, begin, end - begin); });
   if (result == -EOPNOTSUPP || result == -ENOSYS) {
     // Appends then find out themselves whether there is space; they roll back where there is none.
     core.counters.unreserved.fetch_add(1, std::memory_order_relaxed);
@@ -59,17 +79,18 @@ Status ReserveFile(DiskCore& core, DiskFile& file, int64_t end) {
 }
 
 Status TruncateFile(DiskCore& core, DiskFile& file, int64_t size) {
-  const int result =
-      RepeatInterrupted([&] { return core.calls->Ftruncate(file.buffered(), size); });
+  const Result<DescriptorsRef> open = file.Use();
+  if (!open) return std::unexpected(open.error());
+  const int fd = (*open)->buffered();
+  const int result = RepeatInterrupted([&] { return core.calls->Ftruncate(fd, size); });
   if (result < 0) return FailErrno("truncate", -result);
   file.Shrink(size);
   return {};
 }
 
-Error CutBack(DiskCore& core, DiskFile& file, int64_t offset, Error error) {
+Error CutBack(DiskCore& core, DiskFile& file, int fd, int64_t offset, Error error) {
   file.Shrink(offset);
-  const int result =
-      RepeatInterrupted([&] { return core.calls->Ftruncate(file.buffered(), offset); });
+  const int result = RepeatInterrupted([&] { return core.calls->Ftruncate(fd, offset); });
   core.counters.rollbacks.fetch_add(1, std::memory_order_relaxed);
   if (result < 0) {
     core.counters.rollback_failures.fetch_add(1, std::memory_order_relaxed);

@@ -4,6 +4,8 @@
 // Threads: see operation.h.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <functional>
 #include <memory>
 #include <string>
@@ -68,6 +70,11 @@ Status ReserveFile(DiskCore& core, DiskFile& file, int64_t end);
 Status TruncateFile(DiskCore& core, DiskFile& file, int64_t size);
 // After an append at that offset failed: cuts the file back to it. Returns the error of the append,
 // with "rollback" as its place where the cut failed too.
-Error CutBack(DiskCore& core, DiskFile& file, int64_t offset, Error error);
+Error CutBack(DiskCore& core, DiskFile& file, int fd, int64_t offset, Error error);
+// Before an append at `needed`. Somebody else may have cut the file: writing behind the hole would
+// make padding of what was there.
+Status CheckWhole(DiskCore& core, const DiskFile& file, int fd, int64_t needed);
+// Its part that does not block.
+Status CheckReaches(const struct statx& facts, int64_t end);
 
 }  // namespace dovetail::engine

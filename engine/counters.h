@@ -26,6 +26,7 @@ struct EngineCounters {
   Count rollbacks{0};          // failed appends that were cut back
   Count rollback_failures{0};  // and those where the cut failed too
   Count direct_refused{0};     // files that turned out to take no direct I/O
+  Count reopened{0};           // files opened again that had been closed for want of descriptors
   Count unreserved{0};         // reservations that the file system does not offer
 
   Count descriptors{0};  // open now: two a file, one where direct I/O is refused

@@ -109,7 +109,13 @@ int DataFolder::CreateFile(const std::string& path) {
 
 Result<OpenedFile> DataFolder::OpenFile(const std::string& path, bool create) {
   if (!IsValidPath(path)) return Fail(ErrorCode::kInvalid, "open: path");
-  const int fd = create ? CreateFile(path) : OpenBelow(path, O_RDWR | O_CLOEXEC | O_NONBLOCK, 0);
+  // What may not be written any more can still be read.
+  int access = O_RDWR;
+  int fd = create ? CreateFile(path) : OpenBelow(path, access | O_CLOEXEC | O_NONBLOCK, 0);
+  if (!create && (fd == -EROFS || fd == -EACCES || fd == -EPERM)) {
+    access = O_RDONLY;
+    fd = OpenBelow(path, access | O_CLOEXEC | O_NONBLOCK, 0);
+  }
   if (fd < 0) return FailErrno("open", -fd);
 
   OpenedFile file;
@@ -122,7 +128,8 @@ Result<OpenedFile> DataFolder::OpenFile(const std::string& path, bool create) {
     status = Fail(ErrorCode::kInvalid, "open: not a file");
   } else {
     file.size = static_cast<int64_t>(facts.stx_size);
-    status = OpenDirect(path, file);
+    file.inode = facts.stx_ino;
+    status = OpenDirect(path, access, file);
   }
   if (!status) {
     calls_->Close(fd);
@@ -133,8 +140,8 @@ Result<OpenedFile> DataFolder::OpenFile(const std::string& path, bool create) {
   return file;
 }
 
-Status DataFolder::OpenDirect(const std::string& path, OpenedFile& file) {
-  const int fd = OpenBelow(path, O_RDWR | O_DIRECT | O_CLOEXEC, 0);
+Status DataFolder::OpenDirect(const std::string& path, int access, OpenedFile& file) {
+  const int fd = OpenBelow(path, access | O_DIRECT | O_CLOEXEC, 0);
   if (fd == -EINVAL || fd == -EOPNOTSUPP) return {};  // refused: buffered only
   if (fd < 0) return FailErrno("open direct", -fd);
 
@@ -192,7 +199,9 @@ Status DataFolder::Space(SpaceInfo& out) {
   const auto block_bytes =
       static_cast<int64_t>(space.f_frsize > 0 ? space.f_frsize : space.f_bsize);
   out = {.total_bytes = static_cast<int64_t>(space.f_blocks) * block_bytes,
-         .free_bytes = static_cast<int64_t>(space.f_bavail) * block_bytes};
+         .free_bytes = static_cast<int64_t>(space.f_bavail) * block_bytes,
+         // 0 files in all: a file system that does not count them.
+         .files_left = space.f_files == 0 || space.f_ffree > 0};
   return {};
 }
 

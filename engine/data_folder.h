@@ -22,6 +22,7 @@ struct OpenedFile {
   int direct = -1;               // -1 where the file system refuses O_DIRECT
   int64_t direct_alignment = 1;  // see File::direct_alignment
   int64_t size = 0;
+  uint64_t inode = 0;
 };
 
 class DataFolder {
@@ -59,7 +60,7 @@ class DataFolder {
   int CreateFile(const std::string& path);
   int MakeParents(const std::string& path);
 
-  Status OpenDirect(const std::string& path, OpenedFile& file);
+  Status OpenDirect(const std::string& path, int access, OpenedFile& file);
   Status Unlink(const std::string& path, int flags, const char* where);
 
   const int root_;

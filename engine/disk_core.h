@@ -11,6 +11,7 @@
 #include "engine/counters.h"
 #include "engine/data_folder.h"
 #include "engine/disk_threads.h"
+#include "engine/open_files.h"
 #include "engine/system_calls.h"
 
 namespace dovetail::engine {
@@ -21,6 +22,7 @@ struct DiskCore {
   std::shared_ptr<SystemCalls> calls;
   std::unique_ptr<DataFolder> folder;
   std::shared_ptr<DiskThreads> threads;
+  OpenFiles open_files;
   EngineCounters counters;
 };
 

@@ -21,19 +21,39 @@ void Lower(std::atomic<int64_t>& value, int64_t most) {
 
 }  // namespace
 
-DiskFile::DiskFile(std::shared_ptr<DiskCore> core, std::string path, const OpenedFile& opened)
-    : core_(std::move(core)), path_(std::move(path)), opened_(opened), written_end_(opened.size) {
-  core_->counters.descriptors.fetch_add(opened.direct >= 0 ? 2 : 1);
+DiskFile::DiskFile(std::shared_ptr<DiskCore> core, std::string path, const OpenedFile& opened,
+                   DescriptorsRef descriptors)
+    : core_(std::move(core)),
+      path_(std::move(path)),
+      direct_alignment_(opened.direct_alignment),
+      inode_(opened.inode),
+      written_end_(opened.size) {
+  core_->open_files.Keep(entry_, std::move(descriptors));
 }
 
-DiskFile::~DiskFile() {
-  core_->threads->RunCleanup([core = core_, opened = opened_] {
-    for (const int fd : {opened.direct, opened.buffered}) {
-      if (fd < 0) continue;
-      core->calls->Close(fd);
-      core->counters.descriptors.fetch_sub(1);
-    }
-  });
+DiskFile::DiskFile(std::shared_ptr<DiskCore> core, std::string path, const OpenedFile& opened)
+    : DiskFile(core, std::move(path), opened, std::make_shared<Descriptors>(core, opened)) {}
+
+DiskFile::~DiskFile() { core_->open_files.Forget(entry_); }
+
+DescriptorsRef DiskFile::MakeDescriptors(const OpenedFile& opened) const {
+  return std::make_shared<Descriptors>(core_, opened);
+}
+
+DescriptorsRef DiskFile::UseIfOpen() { return core_->open_files.Find(entry_); }
+
+Result<DescriptorsRef> DiskFile::Use() {
+  if (DescriptorsRef open = UseIfOpen()) return open;
+  const Result<OpenedFile> opened = core_->folder->OpenFile(path_, false);
+  if (!opened) {
+    Error error = opened.error();
+    if (error.code != ErrorCode::kNotFound) error.code = ErrorCode::kBusy;
+    return std::unexpected(error);
+  }
+  DescriptorsRef again = MakeDescriptors(*opened);
+  if (opened->inode != inode_) return Fail(ErrorCode::kNotFound, "open again: another file");
+  core_->counters.reopened.fetch_add(1);
+  return core_->open_files.Keep(entry_, std::move(again));
 }
 
 void DiskFile::RefuseDirect() {

@@ -1,8 +1,7 @@
-// An open file on a data path: two descriptors, and how far it is known to be written and
-// reserved.
+// A file on a data path: its descriptors, which may be closed while nobody uses it, and how far it
+// is known to be written and reserved.
 //
-// Threads: any. Its last reference may go on any thread: closing may block (the last descriptor of
-// a removed file frees its space), so it is left to the control threads.
+// Threads: any. Its last reference may go on any thread.
 #pragma once
 
 #include <atomic>
@@ -13,6 +12,7 @@
 #include "engine/data_folder.h"
 #include "engine/disk_core.h"
 #include "engine/engine.h"
+#include "engine/open_files.h"
 
 namespace dovetail::engine {
 
@@ -21,14 +21,20 @@ class DiskFile : public File {
   DiskFile(std::shared_ptr<DiskCore> core, std::string path, const OpenedFile& opened);
   ~DiskFile() override;
 
-  int64_t direct_alignment() const override { return opened_.direct_alignment; }
+  int64_t direct_alignment() const override { return direct_alignment_; }
 
   const std::string& path() const { return path_; }
-  int buffered() const { return opened_.buffered; }
-  int direct() const { return opened_.direct; }
+  // Open descriptors, for one operation. May block: what was closed is opened again. kNotFound when
+  // the name is gone, or is another file's now; any other failure to open is kBusy: it may pass,
+  // and says nothing about the bytes.
+  Result<DescriptorsRef> Use();
+  // The same for who must not block: null when they are closed.
+  DescriptorsRef UseIfOpen();
 
   // Whether direct I/O is to be tried. Some file systems accept O_DIRECT and refuse the transfer.
-  bool takes_direct() const { return opened_.direct >= 0 && !direct_refused_.load(); }
+  bool TakesDirect(const Descriptors& open) const {
+    return open.direct() >= 0 && !direct_refused_.load();
+  }
   void RefuseDirect();
 
   // Where the bytes end that appends have written; what is reserved behind does not count.
@@ -40,10 +46,20 @@ class DiskFile : public File {
   // After the file was cut, or its bytes from `size` on became undefined.
   void Shrink(int64_t size);
 
+ protected:
+  // descriptors: of `opened`, of the kind that MakeDescriptors makes.
+  DiskFile(std::shared_ptr<DiskCore> core, std::string path, const OpenedFile& opened,
+           DescriptorsRef descriptors);
+
  private:
+  // For an engine that keeps more about its descriptors.
+  virtual DescriptorsRef MakeDescriptors(const OpenedFile& opened) const;
+
   const std::shared_ptr<DiskCore> core_;
   const std::string path_;
-  const OpenedFile opened_;
+  const int64_t direct_alignment_;
+  const uint64_t inode_;
+  OpenFiles::Entry entry_;
   std::atomic<int64_t> written_end_;
   std::atomic<int64_t> reserved_end_{0};
   std::atomic<bool> direct_refused_{false};

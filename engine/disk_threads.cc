@@ -98,9 +98,9 @@ int64_t DiskThreads::waiting(Lane lane) const {
   return static_cast<int64_t>(waiting_[IndexOf(lane)].size());
 }
 
+// All, though one would do: pthread_cond_signal of Debian 12's glibc may wake nobody when several
+// threads wait (sourceware bug 25847).
 void DiskThreads::NotifyWork(Lane lane) {
-  // All, not one: a waiter of glibc before 2.41 may take the signal that was meant for another and
-  // wait on, and the operation with it (its bug 25847).
   (lane == Lane::kControl ? control_work_ : io_work_).notify_all();
 }
 

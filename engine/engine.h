@@ -18,7 +18,9 @@
 // Ownership. The operation owns its bytes, its buffers and a reference to its file until the kernel
 // has answered, whatever times out meanwhile: a deadline cancels what can be cancelled (completing
 // with kTimeout when nothing was started) and still waits for what cannot. A file is closed with
-// its last reference, so removing it under running operations hurts none of them.
+// its last reference, so removing it under running operations hurts none of them. An engine that is
+// short of descriptors may close a file that no operation uses and open it again by its name for
+// the next one, which completes with kNotFound when the name is gone or another file's.
 //
 // Order. Operations of one file run in any order and in parallel; who needs an order waits for
 // done. In particular the caller has at most one append in flight at the end of a file. Tasks given
@@ -91,6 +93,7 @@ struct PipeRequest {
 struct SpaceInfo {
   int64_t total_bytes = 0;
   int64_t free_bytes = 0;  // for a process without privileges
+  bool files_left = true;  // whether another file can be made
 };
 
 // What an engine runs on.

@@ -21,6 +21,9 @@ struct PoolOptions {
   // Operations that may wait in each of the three lists (reads, appends, control); one more is
   // refused with kBusy.
   int64_t queue_max = 4096;
+  // Descriptors of files that are kept open, two a file; 0: no bound. Operations under way may hold
+  // a few more.
+  int64_t descriptors_max = 0;
   // Pieces (of at most 1 MiB) of one read that may run at once.
   int read_pieces_max = 3;
 };
@@ -37,6 +40,9 @@ struct UringOptions {
   // Operations that may wait in each list (reads and appends of each shard, control); one more is
   // refused with kBusy.
   int64_t queue_max = 4096;
+  // Descriptors of files that are kept open, two a file; 0: no bound. Operations under way may hold
+  // a few more.
+  int64_t descriptors_max = 0;
   // Pieces (of at most 1 MiB) of one read that may run at once.
   int read_pieces_max = 4;
   // Memory of 1 MiB each that direct appends of one shard are gathered into, registered with the

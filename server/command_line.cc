@@ -35,7 +35,7 @@ void Declare(CLI::App* app, Arguments* arguments) {
       ->excludes(check);
   CLI::Option* probe = app->add_flag("--probe", arguments->probe,
                                      "Tell what each data path can do and whether a start would "
-                                     "take it, and exit; starts nothing and changes nothing");
+                                     "take it, and exit; writes and removes a test file there");
   probe->excludes(check)->excludes("--print-config");
   app->add_flag("--json", arguments->probe_arguments.json, "With --probe: answer in JSON")
       ->needs(probe);

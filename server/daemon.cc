@@ -39,8 +39,11 @@ constexpr Milliseconds kAnswerInterval{1'000};
 // What calls in flight get after the stop deadline before they are cut.
 constexpr Milliseconds kLastCalls{2'000};
 constexpr Milliseconds kStopPoll{20};
-// What the disks get to finish writes and removals.
-constexpr Milliseconds kDiskStop{5'000};
+constexpr Milliseconds kFirstLook{2'000};
+// What the disks get to finish removals, and then what is under way; together with the last calls
+// less than kStopGivenUp.
+constexpr Milliseconds kRemovals{3'000};
+constexpr Milliseconds kDiskStop{3'000};
 // What is still going on so long after the stop deadline will not end by itself.
 constexpr Milliseconds kStopGivenUp{10'000};
 
@@ -100,6 +103,9 @@ struct Daemon::Parts {
 
   void RegisterItself();
   bool Assignable() const { return !stopping.load() && grpc != nullptr && store.EnoughDisks(); }
+  // The first look at every disk: one that is full already must not be called ready. A disk that
+  // does not answer is not waited for.
+  void LookAtDisks();
   // Waits for the removal of files, then stops the engines. False when a disk did not answer.
   bool StopDisks();
   std::expected<void, std::string> StartHttp();
@@ -147,6 +153,16 @@ std::expected<void, std::string> Daemon::Parts::StartHttp() {
   return {};
 }
 
+void Daemon::Parts::LookAtDisks() {
+  store.CheckDisks();
+  const auto looked = [](const auto& disk) { return disk->stats().file_system_bytes.load() > 0; };
+  const auto deadline = std::chrono::steady_clock::now() + kFirstLook;
+  while (!std::ranges::all_of(store.disks(), looked) &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(kStopPoll);
+  }
+}
+
 void Daemon::Parts::StartTicking() {
   ticker.RunEvery(std::chrono::seconds(config.server.heartbeat_interval_seconds),
                   [this] { RegisterItself(); });
@@ -162,10 +178,16 @@ void Daemon::Parts::StartTicking() {
 }
 
 bool Daemon::Parts::StopDisks() {
-  const auto deadline = std::chrono::steady_clock::now() + kDiskStop;
-  while (store.stats().removals_pending.load() > 0 && std::chrono::steady_clock::now() < deadline) {
+  const auto removed_by = std::chrono::steady_clock::now() + kRemovals;
+  while (store.stats().removals_pending.load() > 0 &&
+         std::chrono::steady_clock::now() < removed_by) {
     std::this_thread::sleep_for(kStopPoll);
   }
+  if (const int64_t left = store.stats().removals_pending.load(); left > 0) {
+    spdlog::warn("files of {} shuffles could not be removed; the next start removes them", left);
+  }
+  // Time of its own: a disk that refuses to remove something does not make the others look hung.
+  const auto deadline = std::chrono::steady_clock::now() + kDiskStop;
   bool answered = true;
   for (const std::unique_ptr<storage::Disk>& disk : store.disks()) {
     if (disk->engine().Stop(deadline)) continue;
@@ -187,7 +209,10 @@ int Daemon::http_port() const { return parts_->http.port(); }
 
 std::expected<std::unique_ptr<Daemon>, std::string> Daemon::Start(const config::Config& config) {
   WarnOfTooMuchMemory(config);
-  if (auto limit = RaiseFileLimit(); !limit) return std::unexpected(limit.error());
+  const auto open_files_max = RaiseFileLimit();
+  if (!open_files_max) return std::unexpected(open_files_max.error());
+  const auto file_size = RaiseFileSizeLimit(config.store.local_file);
+  if (!file_size) return std::unexpected(file_size.error());
   config::Config resolved = config;
   if (resolved.server.grpc_port == 0) {
     // Clients are told the port before it is open, so it is chosen first.
@@ -196,7 +221,7 @@ std::expected<std::unique_ptr<Daemon>, std::string> Daemon::Start(const config::
     resolved.server.grpc_port = *port;
   }
   auto arena = std::make_unique<Arena>();
-  auto disks = OpenDisks(resolved.store.local_file, *arena);
+  auto disks = OpenDisks(resolved.store.local_file, *open_files_max, *arena);
   if (!disks) return std::unexpected(disks.error());
   auto parts = std::make_unique<Parts>(resolved, std::move(arena), std::move(*disks));
   parts->server_id =
@@ -207,6 +232,7 @@ std::expected<std::unique_ptr<Daemon>, std::string> Daemon::Start(const config::
   parts->registry.AddGauge(parts.get(), "dovetail_ready", "1 when assignments may name this server",
                            [p = parts.get()] { return p->Assignable() ? 1.0 : 0.0; });
 
+  parts->LookAtDisks();
   parts->RegisterItself();
   if (auto started = parts->StartHttp(); !started) return std::unexpected(started.error());
   parts->shuffle_grpc = MakeShuffleGrpc(parts->service, parts->calls, parts->answers);
@@ -255,7 +281,7 @@ int Daemon::Stop(const std::function<bool()>& hurry) {
   parts.store.CloseAdmission();
   // Without a shuffle there is nothing to read: an application that only forgot to say goodbye is
   // not waited for.
-  while (parts.store.stats().shuffles.load() > 0 && steady_clock::now() < deadline && !hurry()) {
+  while (parts.store.AnyShuffle() && steady_clock::now() < deadline && !hurry()) {
     std::this_thread::sleep_for(kStopPoll);
   }
   parts.store.Close();

@@ -111,6 +111,9 @@ void AddEngine(DiskAdder& add, const engine::Engine& engine) {
             counters->rollback_failures);
   add.Count("dovetail_disk_direct_refused_total", "Files opened that take no direct I/O",
             counters->direct_refused);
+  add.Count("dovetail_disk_reopened_total",
+            "Segments opened again that had been closed for want of descriptors",
+            counters->reopened);
   add.Gauge("dovetail_disk_open_descriptors", "File descriptors of segments",
             [counters](const Disk&) { return counters->descriptors.load(); });
 }

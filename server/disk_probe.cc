@@ -90,6 +90,7 @@ DiskProbe ProbeDisk(const std::string& path, const std::vector<DiskProbe>& other
     probe.refusal =
         fmt::format("data path {} is the same folder as {}; name it once", path, other->path);
   }
+  if (probe.refusal.empty()) probe.refusal = storage::NestedDataPath(path, options.data_paths);
   if (look.probe_folder.empty()) return probe;
   const Result<engine::EngineFacts> facts = engine::Probe(look.probe_folder);
   if (!facts) {
@@ -179,7 +180,8 @@ int64_t UsableCount(const ProbeReport& report) {
 }  // namespace
 
 bool ProbeReport::usable() const {
-  return open_files_refusal.empty() && UsableCount(*this) == static_cast<int64_t>(disks.size());
+  return open_files_refusal.empty() && file_size_refusal.empty() &&
+         UsableCount(*this) == static_cast<int64_t>(disks.size());
 }
 
 ProbeReport ProbeDisks(const storage::LocalFileStoreOptions& options) {
@@ -188,6 +190,9 @@ ProbeReport ProbeDisks(const storage::LocalFileStoreOptions& options) {
     report.open_files_max = *limit;
   } else {
     report.open_files_refusal = limit.error();
+  }
+  if (const auto limit = RaiseFileSizeLimit(options); !limit) {
+    report.file_size_refusal = limit.error();
   }
   for (const std::string& path : options.data_paths) {
     report.disks.push_back(ProbeDisk(path, report.disks, options));
@@ -202,6 +207,9 @@ std::string ProbeText(const ProbeReport& report) {
       report.open_files_refusal.empty()
           ? fmt::format("open files: at most {}\n", report.open_files_max)
           : fmt::format("open files: a start would be refused: {}\n", report.open_files_refusal);
+  if (!report.file_size_refusal.empty()) {
+    text += fmt::format("file size: a start would be refused: {}\n", report.file_size_refusal);
+  }
   return text +
          fmt::format("{} of {} data paths usable\n", UsableCount(report), report.disks.size());
 }
@@ -212,9 +220,10 @@ std::string ProbeJson(const ProbeReport& report) {
     disks += (disks.empty() ? "\n  " : ",\n  ") + DiskJson(disk);
   }
   return fmt::format(
-      "{{\"usable\": {}, \"open_files_max\": {}, \"open_files_refusal\": {}, \"data_paths\": "
-      "[{}\n]}}\n",
-      report.usable(), report.open_files_max, QuoteOrNull(report.open_files_refusal), disks);
+      "{{\"usable\": {}, \"open_files_max\": {}, \"open_files_refusal\": {}, "
+      "\"file_size_refusal\": {}, \"data_paths\": [{}\n]}}\n",
+      report.usable(), report.open_files_max, QuoteOrNull(report.open_files_refusal),
+      QuoteOrNull(report.file_size_refusal), disks);
 }
 
 std::string ProbeFailure(const std::string& data_path, const Error& error) {

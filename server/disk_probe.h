@@ -30,6 +30,7 @@ struct ProbeReport {
   std::vector<DiskProbe> disks;
   uint64_t open_files_max = 0;  // as a start would raise it
   std::string open_files_refusal;
+  std::string file_size_refusal;
 
   bool usable() const;
 };

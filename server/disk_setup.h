@@ -3,6 +3,8 @@
 // Threads: main, at start.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <expected>
 #include <memory>
 #include <string>
@@ -20,8 +22,12 @@ struct OpenedDisks {
   std::vector<std::unique_ptr<engine::Engine>> engines;  // parallel to the claims
 };
 
-// The error is a sentence for the operator. arena: outlives the engines.
+// The error is a sentence for the operator. open_files_max: the limit of the process, of which the
+// engines leave enough to connections. arena: outlives the engines.
 std::expected<OpenedDisks, std::string> OpenDisks(const storage::LocalFileStoreOptions& options,
-                                                  Arena& arena);
+                                                  uint64_t open_files_max, Arena& arena);
+
+// Descriptors that the engine of one of so many data paths may keep open.
+int64_t DescriptorsOfOnePath(uint64_t open_files_max, size_t paths);
 
 }  // namespace dovetail::server

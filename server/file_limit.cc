@@ -27,4 +27,26 @@ std::expected<uint64_t, std::string> RaiseFileLimit() {
   return limit.rlim_cur;
 }
 
+std::expected<void, std::string> RaiseFileSizeLimit(const storage::LocalFileStoreOptions& options) {
+  if (options.data_paths.empty()) return {};
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0) {
+    return std::unexpected(
+        fmt::format("cannot read the limit of file sizes: {}", std::strerror(errno)));
+  }
+  if (limit.rlim_cur < limit.rlim_max) {
+    const rlimit raised{limit.rlim_max, limit.rlim_max};
+    if (setrlimit(RLIMIT_FSIZE, &raised) == 0) limit = raised;
+  }
+  // A segment is closed by the group that reaches segment_bytes_max.
+  const auto needed =
+      static_cast<uint64_t>(options.segment_bytes_max + options.flush_group_bytes_max);
+  if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= needed) return {};
+  return std::unexpected(fmt::format(
+      "files may have {} bytes at most, but a segment may take {} "
+      "(localfile_store.segment_bytes_max + flush_group_bytes_max); raise the limit (ulimit -f, or "
+      "LimitFSIZE= in a systemd unit) or lower segment_bytes_max",
+      limit.rlim_cur, needed));
+}
+
 }  // namespace dovetail::server

@@ -13,6 +13,16 @@
 
 namespace {
 
+void IgnoreSignals() {
+  // A client that goes away in the middle of an answer is an error of that write, not the end of
+  // the process.
+  signal(SIGPIPE, SIG_IGN);
+  // So is a file that reaches the limit of file sizes.
+  signal(SIGXFSZ, SIG_IGN);
+  // Nothing is reloaded by it: a terminal that closes must not end the daemon without a stop.
+  signal(SIGHUP, SIG_IGN);
+}
+
 // Blocked in every thread (they inherit the mask), taken by main with sigwait: a signal handler
 // could do nothing.
 sigset_t BlockStopSignals() {
@@ -21,16 +31,13 @@ sigset_t BlockStopSignals() {
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  // A client that goes away in the middle of an answer is an error of that write, not the end of
-  // the process.
-  signal(SIGPIPE, SIG_IGN);
-  // Nothing is reloaded by it: a terminal that closes must not end the daemon without a stop.
-  signal(SIGHUP, SIG_IGN);
   return signals;
 }
 
 int Probe(const dovetail::server::ProbeArguments& arguments,
           dovetail::storage::LocalFileStoreOptions options) {
+  // What cannot be written because of it is said, here too.
+  signal(SIGXFSZ, SIG_IGN);
   if (!arguments.paths.empty()) options.data_paths = arguments.paths;
   const dovetail::server::ProbeReport report = dovetail::server::ProbeDisks(options);
   std::cout << (arguments.json ? ProbeJson(report) : ProbeText(report)) << std::flush;
@@ -45,6 +52,7 @@ int main(int argc, char** argv) {
   dovetail::InitLog(invocation->config.server.log.log_level);
   if (invocation->probe) return Probe(*invocation->probe, invocation->config.store.local_file);
 
+  IgnoreSignals();
   const sigset_t signals = BlockStopSignals();
   auto daemon = dovetail::server::Daemon::Start(invocation->config);
   if (!daemon) {

@@ -57,6 +57,9 @@ storage::ShuffleStore::FileDone ToReply(ShuffleService::FileDone done) {
   };
 }
 
+// Of data in one answer: with what is around it, it has to fit a message of less than 2 GiB.
+constexpr int32_t kAnswerBytesMax = 1 << 30;
+
 Outcome Of(const Status& status) { return status ? Outcome() : ToOutcome(status.error()); }
 
 // Drops what is none of our business; too much of the rest is refused.
@@ -173,7 +176,7 @@ void ShuffleService::ReadMemory(MemoryReadCall call, MemoryDone done) {
                                      .shuffle = call.key.shuffle,
                                      .partition = call.partition,
                                      .last_block_id = call.last_block_id,
-                                     .bytes_soft_max = call.read_bytes,
+                                     .bytes_soft_max = std::min(call.read_bytes, kAnswerBytesMax),
                                      .filter = nullptr};
   if (!call.task_bitmap.empty()) {
     Result<storage::TaskFilter> filter = storage::TaskFilter::Parse(std::move(call.task_bitmap));
@@ -199,6 +202,9 @@ void ShuffleService::ReadLocalData(const LocalReadCall& call, FileDone done) {
   if (outcome.ok()) outcome = CheckPartition(call.partition);
   if (outcome.ok() && (call.offset < 0 || call.length < 0)) {
     outcome = Invalid("offset or length is negative");
+  }
+  if (outcome.ok() && call.length > kAnswerBytesMax) {
+    outcome = Invalid("length passes 1 GiB, more than one answer can carry");
   }
   if (!outcome.ok()) return done({std::move(outcome), {}});
   store_.ReadData(call.key.app, call.key.shuffle, call.partition, call.offset, call.length,

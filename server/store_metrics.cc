@@ -46,7 +46,8 @@ void AddGauges(Adder& add) {
             [](const ShuffleStore& s) { return s.budget().figures().used_bytes; });
   add.Gauge("dovetail_memory_promised_bytes", "Bytes of tickets that were not used yet",
             [](const ShuffleStore& s) { return s.budget().figures().promised_bytes; });
-  add.Gauge("dovetail_memory_metadata_bytes", "Bytes of partitions for being there",
+  add.Gauge("dovetail_memory_metadata_bytes",
+            "Bytes of partitions, and of batches in segments, for being there",
             [](const ShuffleStore& s) { return s.budget().figures().metadata_bytes; });
   add.Gauge("dovetail_tickets", "Tickets that were not used yet",
             [](const ShuffleStore& s) { return s.stats().tickets.load(); });

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace dovetail::storage {
@@ -125,6 +126,11 @@ std::vector<std::shared_ptr<Shuffle>> AppRegistry::AllShuffles() const {
     for (const auto& entry : app.second->shuffles_) all.push_back(entry.second);
   }
   return all;
+}
+
+bool AppRegistry::AnyShuffle() const {
+  std::shared_lock lock(mutex_);
+  return std::ranges::any_of(apps_, [](const auto& app) { return !app.second->shuffles_.empty(); });
 }
 
 }  // namespace dovetail::storage

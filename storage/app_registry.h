@@ -74,6 +74,8 @@ class AppRegistry {
   std::vector<std::shared_ptr<Shuffle>> TakeAll();
 
   std::vector<std::shared_ptr<Shuffle>> AllShuffles() const;
+  // Whether any shuffle is registered, as opposed to ended and still being removed.
+  bool AnyShuffle() const;
 
  private:
   struct Hash {

@@ -19,10 +19,16 @@ std::optional<uint32_t> BlockList::Find(int64_t block_id) const {
                      [this](uint32_t i) { return blocks_[i].meta.block_id; });
 }
 
+size_t BlockList::RunOf(uint32_t block) const {
+  const auto after = std::ranges::upper_bound(run_begins_, block);
+  return static_cast<size_t>(after - run_begins_.begin()) - 1;
+}
+
 BlockList::Appended BlockList::Append(Arena& arena, std::span<const IncomingBlock> blocks,
                                       std::span<const ConstBytes> pieces, const BlockList* before) {
   Appended appended;
   const auto id_at = [this](uint32_t i) { return blocks_[i].meta.block_id; };
+  const size_t size_before = blocks_.size();
   int64_t bytes_to_come = DataBytes(blocks);
   for (const IncomingBlock& block : blocks) {
     const int64_t bytes = block.meta.length;
@@ -43,6 +49,7 @@ BlockList::Appended BlockList::Append(Arena& arena, std::span<const IncomingBloc
     bytes_to_come -= bytes;
     data_bytes_ += bytes;
   }
+  if (blocks_.size() > size_before) run_begins_.push_back(static_cast<uint32_t>(size_before));
   return appended;
 }
 
@@ -75,6 +82,10 @@ void BlockList::AddChunk(Arena& arena, int64_t bytes_to_come) {
 void BlockList::Prepend(const BlockList& first) {
   BlockList joined;
   joined.blocks_ = first.blocks_;
+  joined.run_begins_ = first.run_begins_;
+  for (const uint32_t begin : run_begins_) {
+    joined.run_begins_.push_back(begin + static_cast<uint32_t>(first.size()));
+  }
   joined.chunks_ = first.chunks_;
   const auto shift = static_cast<uint32_t>(first.chunks_.size());
   for (StoredBlock block : blocks_) {

@@ -40,6 +40,19 @@ class BlockList {
   size_t size() const { return blocks_.size(); }
   bool empty() const { return blocks_.empty(); }
   int64_t data_bytes() const { return data_bytes_; }
+  // Every Append that stored something made a run: blocks [begin, end). Runs are numbered from 0.
+  struct Run {
+    uint32_t begin = 0;
+    uint32_t end = 0;
+  };
+  size_t run_count() const { return run_begins_.size(); }
+  Run run(size_t number) const {
+    const bool last = number + 1 == run_begins_.size();
+    return {run_begins_[number],
+            last ? static_cast<uint32_t>(blocks_.size()) : run_begins_[number + 1]};
+  }
+  size_t RunOf(uint32_t block) const;
+
   const BlockMeta& meta(size_t i) const { return blocks_[i].meta; }
   std::optional<uint32_t> Find(int64_t block_id) const;
 
@@ -60,6 +73,7 @@ class BlockList {
   }
 
   std::vector<StoredBlock> blocks_;
+  std::vector<uint32_t> run_begins_;
   BlockIndex index_;
   std::vector<std::shared_ptr<ArenaBuffer>> chunks_;
   size_t last_chunk_used_ = 0;

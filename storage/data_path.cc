@@ -26,6 +26,7 @@ constexpr char kMarkerText[] =
     "dovetail data path, format 1\n"
     "Everything in this folder belongs to dovetaild and is removed when it starts.\n";
 
+constexpr char kFolder[] = "dovetail";
 constexpr char kMarker[] = "marker";
 constexpr char kUnfinishedMarker[] = "marker.new";
 constexpr char kLock[] = "lock";
@@ -45,6 +46,26 @@ Refusal CannotMake(const std::string& folder, int error) {
   return Refused(folder, "cannot be created", error, "check permissions and free space");
 }
 
+std::string Inside(const std::string& data_path, const fs::path& folder) {
+  return fmt::format(
+      "data path {} lies in {}, which belongs to another data path and is emptied when that one is "
+      "taken; choose a folder outside of it",
+      data_path, folder.string());
+}
+
+// Also that of another process, or of one that is not running now.
+std::string InsideMarkedFolder(const std::string& data_path) {
+  std::error_code error;
+  const fs::path real = fs::canonical(data_path, error);
+  if (error) return {};
+  for (fs::path above = real; above.has_relative_path(); above = above.parent_path()) {
+    if (above.filename() != kFolder) continue;
+    struct stat info {};
+    if (lstat((above / kMarker).c_str(), &info) == 0) return Inside(data_path, above);
+  }
+  return {};
+}
+
 std::expected<void, std::string> CheckFolder(const std::string& data_path) {
   struct stat info {};
   if (stat(data_path.c_str(), &info) != 0) {
@@ -58,7 +79,31 @@ std::expected<void, std::string> CheckFolder(const std::string& data_path) {
   if (std::string missing = MissingMount(data_path, "/etc/fstab"); !missing.empty()) {
     return Refusal(std::move(missing));
   }
+  if (std::string inside = InsideMarkedFolder(data_path); !inside.empty()) {
+    return Refusal(std::move(inside));
+  }
   return {};
+}
+
+// False: it is not there. What is there must be a folder itself: behind a link it may be on another
+// disk, or another data path's.
+std::expected<bool, std::string> FindFolder(const std::string& folder) {
+  struct stat info {};
+  if (lstat(folder.c_str(), &info) != 0) {
+    if (errno == ENOENT) return false;
+    return CannotMake(folder, errno);
+  }
+  if (S_ISLNK(info.st_mode)) {
+    return Refusal(
+        fmt::format("{} is a symbolic link, which is not followed; remove it, or name what it "
+                    "points to in localfile_store.data_paths",
+                    folder));
+  }
+  if (!S_ISDIR(info.st_mode)) {
+    return Refusal(
+        fmt::format("{} is not a folder; remove it, or choose another data path", folder));
+  }
+  return true;
 }
 
 // Gives the descriptor, or -1 when only looking and there is no lock file.
@@ -177,14 +222,27 @@ std::string MissingMount(const std::string& data_path, const std::string& table)
   return {};
 }
 
+std::string NestedDataPath(const std::string& data_path, const std::vector<std::string>& others) {
+  std::error_code error;
+  const fs::path real = fs::canonical(data_path, error);
+  if (error) return {};
+  for (const std::string& other : others) {
+    const fs::path folder = fs::canonical(other, error) / kFolder;
+    if (error) continue;
+    const fs::path relative = real.lexically_relative(folder);
+    if (relative.empty() || *relative.begin() == "..") continue;
+    return Inside(data_path, folder);
+  }
+  return {};
+}
+
 DataPathLook DataPathClaim::Look(const std::string& data_path) {
   if (auto checked = CheckFolder(data_path); !checked) return {.refusal = checked.error()};
-  const std::string folder = data_path + "/dovetail";
-  struct stat info {};
-  if (stat(folder.c_str(), &info) != 0) {
-    if (errno == ENOENT && access(data_path.c_str(), W_OK | X_OK) == 0) {
-      return {.probe_folder = data_path};
-    }
+  const std::string folder = data_path + "/" + kFolder;
+  const std::expected<bool, std::string> found = FindFolder(folder);
+  if (!found) return {.refusal = found.error()};
+  if (!*found) {
+    if (access(data_path.c_str(), W_OK | X_OK) == 0) return {.probe_folder = data_path};
     return {.refusal = CannotMake(folder, errno).error()};
   }
   if (auto marker = FindMarker(folder); !marker) return {.refusal = marker.error()};
@@ -198,8 +256,9 @@ DataPathLook DataPathClaim::Look(const std::string& data_path) {
 std::expected<std::unique_ptr<DataPathClaim>, std::string> DataPathClaim::Take(
     const std::string& data_path) {
   if (auto checked = CheckFolder(data_path); !checked) return Refusal(checked.error());
-  const std::string folder = data_path + "/dovetail";
+  const std::string folder = data_path + "/" + kFolder;
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return CannotMake(folder, errno);
+  if (const auto found = FindFolder(folder); !found) return Refusal(found.error());
   // Before anything is made in it: not even a lock goes into a stranger's folder.
   if (auto marker = FindMarker(folder); !marker) return Refusal(marker.error());
   std::expected<int, std::string> lock = TakeLock(folder, /*only_look=*/false);

@@ -6,6 +6,7 @@
 //   <data path>/dovetail/apps     what the engine writes; emptied by the claim (what a former
 //   process left)
 //
+// `dovetail` is a real folder, never a link, and no data path lies in the `dovetail` of another.
 // Nothing outside <data path>/dovetail is ever touched, and nothing in a folder whose marker is not
 // ours.
 //
@@ -15,6 +16,7 @@
 #include <expected>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace dovetail::storage {
 
@@ -51,5 +53,9 @@ class DataPathClaim {
 // system's table of mounts names is not mounted. Empty when nothing is wrong. table: /etc/fstab, or
 // another in tests.
 std::string MissingMount(const std::string& data_path, const std::string& table);
+
+// Why the path cannot be used together with the others (it may be among them): it lies in the
+// folder `dovetail` that one of them has or will have. Empty when nothing is wrong.
+std::string NestedDataPath(const std::string& data_path, const std::vector<std::string>& others);
 
 }  // namespace dovetail::storage

@@ -2,12 +2,19 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "engine/base/check.h"
+#include "storage/segment_format.h"
 
 namespace dovetail::storage {
+namespace {
+
+constexpr char kProbe[] = "probe";
+
+}  // namespace
 
 void Observe(Histogram* histogram, TimePoint started) {
   if (!histogram) return;
@@ -52,13 +59,12 @@ void Disk::OnAppendFailed(const Error& error, int64_t bytes) {
     return;
   }
   if (!broken_.exchange(true)) {
-    const char* advice = error.code == ErrorCode::kNotFound
-                             ? "its folder dovetail was removed under the daemon; restart it"
-                             : "look at the kernel's log and the path's permissions";
-    spdlog::error(
-        "data path {} failed a write ({} at {}, errno {}): it takes no new data until a "
-        "probe succeeds; {}",
-        data_path_, ToString(error.code), error.where, error.os_error, advice);
+    const char* advice =
+        error.code == ErrorCode::kNotFound
+            ? "its folder dovetail was removed under the daemon: restart it"
+            : "it is tried again by itself; look at the kernel's log and the path's permissions";
+    spdlog::error("data path {} failed a write ({} at {}, errno {}) and takes no new data; {}",
+                  data_path_, ToString(error.code), error.where, error.os_error, advice);
   }
 }
 
@@ -74,6 +80,12 @@ Disk::Watch::~Watch() {
   if (!disk_) return;
   std::lock_guard lock(disk_->mutex_);
   disk_->in_flight_.erase(started_);
+}
+
+engine::IoMode Disk::AppendMode(const engine::File& file) const {
+  const bool direct =
+      options_.direct_io_append_enable && kGroupAlignment % file.direct_alignment() == 0;
+  return direct ? engine::IoMode::kDirect : engine::IoMode::kBuffered;
 }
 
 void Disk::CheckAge() {
@@ -96,28 +108,43 @@ void Disk::CheckAge() {
   }
 }
 
+void Disk::AtNextLook(std::function<void()> task) {
+  std::lock_guard lock(mutex_);
+  at_next_look_.push_back(std::move(task));
+}
+
 void Disk::Check() {
   CheckAge();
   Leave(busy_, "busy");
+  std::vector<std::function<void()>> due;
+  {
+    std::lock_guard lock(mutex_);
+    due.swap(at_next_look_);
+  }
+  for (const std::function<void()>& task : due) task();
   // One look at a time: a hung disk must not collect them.
   if (checking_.exchange(true)) return;
   engine_->Space([this, watch = Watch(*this)](Result<engine::SpaceInfo> space) {
     checking_.store(false);
-    if (space) OnSpace(space->total_bytes, space->free_bytes);
+    if (space) OnSpace(*space);
     if (broken_.load()) Probe();
   });
 }
 
-void Disk::OnSpace(int64_t total_bytes, int64_t free_bytes) {
-  stats_.file_system_bytes.store(total_bytes);
-  stats_.file_system_free_bytes.store(free_bytes);
-  if (total_bytes <= 0) return;
-  const double used = 1.0 - static_cast<double>(free_bytes) / static_cast<double>(total_bytes);
-  int64_t wanted = 0;
+void Disk::OnSpace(const engine::SpaceInfo& space) {
+  const auto total_bytes = static_cast<double>(space.total_bytes);
+  const auto free_bytes = static_cast<double>(space.free_bytes);
+  stats_.file_system_bytes.store(space.total_bytes);
+  stats_.file_system_free_bytes.store(space.free_bytes);
+  if (space.total_bytes <= 0) return;
+  const double used = 1.0 - free_bytes / total_bytes;
+  double wanted = 0;
   {
     std::lock_guard lock(mutex_);
-    wanted = failed_write_bytes_;
+    wanted = static_cast<double>(failed_write_bytes_);
   }
+  // One partition may be larger than a group, and than the disk: it must not keep the others out.
+  wanted = std::min({wanted, static_cast<double>(options_.flush_group_bytes_max), total_bytes / 2});
   if (used > options_.disk_high_watermark) {
     if (!full_.exchange(true)) {
       spdlog::warn("data path {} is {:.1f}% full, above disk_high_watermark: it takes no new data",
@@ -125,7 +152,7 @@ void Disk::OnSpace(int64_t total_bytes, int64_t free_bytes) {
     }
     return;
   }
-  if (used > options_.disk_low_watermark || free_bytes < wanted) return;
+  if (used > options_.disk_low_watermark || free_bytes < wanted || !space.files_left) return;
   {
     std::lock_guard lock(mutex_);
     failed_write_bytes_ = 0;
@@ -140,25 +167,29 @@ void Disk::Leave(std::atomic<bool>& evidence, const char* name) {
 }
 
 // Writes, reads back and removes a small file; every step must succeed for the disk to be trusted
-// again.
+// again. The way of the appends: through the page cache a dead device would pass.
 void Disk::Probe() {
-  static constexpr char kProbe[] = "probe";
   engine_->Remove(kProbe, [this](Status) {
     engine_->Open(kProbe, true, [this](Result<engine::FileRef> file) {
-      if (!file) return;
-      auto bytes = std::make_shared<std::string>(4096, 'd');
-      const ConstBytes view(reinterpret_cast<const std::byte*>(bytes->data()), bytes->size());
-      engine_->Append(
-          {.file = *file, .data = {Slice{bytes, view}}}, [this, file = *file](Status written) {
-            if (!written) return;
-            engine_->Read({.file = file, .length = 4096}, [this](Result<SliceChain> read) {
-              if (!read) return;
-              Leave(broken_, "broken");
-              engine_->Remove(kProbe, [](Status) {});
-            });
-          });
+      if (file) ProbeFile(*file);
     });
   });
+}
+
+void Disk::ProbeFile(const engine::FileRef& file) {
+  auto bytes = std::make_shared<std::string>(kGroupAlignment, 'd');
+  const ConstBytes view(reinterpret_cast<const std::byte*>(bytes->data()), bytes->size());
+  const engine::IoMode mode = AppendMode(*file);
+  engine_->Append({.file = file, .data = {Slice{bytes, view}}, .mode = mode},
+                  [this, file, mode](Status written) {
+                    if (!written) return;
+                    engine_->Read({.file = file, .length = kGroupAlignment, .mode = mode},
+                                  [this](Result<SliceChain> read) {
+                                    if (!read) return;
+                                    Leave(broken_, "broken");
+                                    engine_->Remove(kProbe, [](Status) {});
+                                  });
+                  });
 }
 
 }  // namespace dovetail::storage

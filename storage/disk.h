@@ -24,6 +24,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "engine/base/clock.h"
 #include "engine/base/metrics.h"
@@ -83,6 +84,8 @@ class Disk {
   bool slow() const { return slow_.load(); }
   bool busy() const { return busy_.load(); }
 
+  // How appends to the file go: as configured, as far as the file system takes it.
+  engine::IoMode AppendMode(const engine::File& file) const;
   // What an append of `bytes` ended with.
   void OnAppendFailed(const Error& error, int64_t bytes);
 
@@ -106,11 +109,15 @@ class Disk {
 
   // Looks at space, at the age of what is in flight and, when broken, tries the disk. Never waits.
   void Check();
+  // Runs the task at the next look, on the ticker, without any lock: for what failed and is to be
+  // tried again. A disk that ends before drops it.
+  void AtNextLook(std::function<void()> task);
 
  private:
   void CheckAge();
-  void OnSpace(int64_t total_bytes, int64_t free_bytes);
+  void OnSpace(const engine::SpaceInfo& space);
   void Probe();
+  void ProbeFile(const engine::FileRef& file);
   void Leave(std::atomic<bool>& evidence, const char* name);
 
   const int index_;
@@ -127,8 +134,9 @@ class Disk {
   std::atomic<bool> checking_{false};
 
   std::mutex mutex_;
-  Watch::InFlight in_flight_;       // guarded by mutex_, by when they began
-  int64_t failed_write_bytes_ = 0;  // guarded by mutex_
+  Watch::InFlight in_flight_;                        // guarded by mutex_, by when they began
+  int64_t failed_write_bytes_ = 0;                   // guarded by mutex_
+  std::vector<std::function<void()>> at_next_look_;  // guarded by mutex_
   // Last, and so ended first: what it still completes touches all of the above.
   const std::unique_ptr<engine::Engine> engine_;
 };

@@ -30,11 +30,14 @@ struct Extent {
   int64_t logical_offset = 0;  // of its first data byte in the partition
   int64_t data_bytes = 0;
   uint32_t block_count = 0;
-  std::shared_ptr<IndexCache::Entry> head = nullptr;  // the batch's header and index, if in memory
+  uint32_t head_offset = 0;  // of the batch's header and index in its group's heads
+  std::shared_ptr<IndexCache::Entry> heads = nullptr;  // null where nothing caches
 
   int64_t index_bytes() const { return int64_t{block_count} * kIndexRecordBytes; }
   int64_t data_offset() const { return batch_offset + kBatchHeaderBytes + index_bytes(); }
   int64_t logical_end() const { return logical_offset + data_bytes; }
 };
+
+static_assert(sizeof(Extent) == 64, "kExtentOverheadBytes is an extent and the slack of its list");
 
 }  // namespace dovetail::storage

@@ -15,7 +15,7 @@ struct ShuffleStore::FileRead {
   std::shared_ptr<Shuffle> shuffle;
   Partition* partition = nullptr;
   std::vector<Extent> extents;
-  std::vector<BatchHead> heads;  // of an index: parallel to extents, null where it has to be read
+  std::vector<GroupHeads> heads;  // of an index: parallel to extents, null where it has to be read
   ReadPlan plan;
   std::shared_ptr<ReadGrant> grant;
   FileDone done;
@@ -53,7 +53,7 @@ bool Matches(const BatchHeader& header, const Shuffle& shuffle, const Partition&
          header.block_count == extent.block_count;
 }
 
-BatchHead Join(const SliceChain& pieces, int64_t bytes) {
+GroupHeads Join(const SliceChain& pieces, int64_t bytes) {
   auto whole = std::make_shared<std::vector<std::byte>>();
   whole->reserve(static_cast<size_t>(bytes));
   for (const Slice& slice : pieces) {
@@ -124,7 +124,7 @@ void ShuffleStore::ReadIndex(std::string_view app, int32_t shuffle, int32_t part
   read->done = std::move(done);
   int64_t bytes = 0;
   for (const Extent& extent : read->extents) {
-    read->heads.push_back(extent.head ? extent.head->Get() : nullptr);
+    read->heads.push_back(extent.heads ? extent.heads->Get() : nullptr);
     if (!read->heads.back()) read->plan.push_back(PlanHead(extent));
     bytes += kBatchHeaderBytes + extent.index_bytes();
   }
@@ -133,28 +133,36 @@ void ShuffleStore::ReadIndex(std::string_view app, int32_t shuffle, int32_t part
   });
 }
 
-// Every batch's records behind each other: one contiguous index, as a single file would have. What
-// came from the disk is checked first.
+// Every batch's records behind each other, in memory of their own: one contiguous index, as a
+// single file would have, which keeps no group's heads from leaving the cache. What came from the
+// disk is checked first.
 Result<FileAnswer> ShuffleStore::JoinIndex(FileRead& read, std::vector<SliceChain> pieces) {
+  auto index = std::make_shared<std::vector<std::byte>>();
+  index->reserve(static_cast<size_t>(read.grant->bytes()));
   FileAnswer answer;
   size_t next = 0;
   for (size_t i = 0; i < read.extents.size(); ++i) {
     const Extent& extent = read.extents[i];
-    BatchHead head = read.heads[i];
-    if (!head) {
+    GroupHeads heads = read.heads[i];
+    int64_t head_offset = extent.head_offset;
+    if (!heads) {
       const PlannedRead& where = read.plan[next];
-      head = Join(pieces[next++], where.length);
-      const Result<BatchHeader> header = CheckBatch(*head);
+      heads = Join(pieces[next++], where.length);
+      head_offset = 0;
+      const Result<BatchHeader> header = CheckBatch(*heads);
       if (!header || !Matches(*header, *read.shuffle, *read.partition, extent)) {
         return std::unexpected(
             Judge(*read.shuffle, *read.partition, {ErrorCode::kCorrupt, 0, "index"}, where));
       }
     }
-    const ConstBytes records = ConstBytes(*head).subspan(static_cast<size_t>(kBatchHeaderBytes));
-    answer.bytes.push_back({head, records});
+    const ConstBytes records =
+        ConstBytes(*heads).subspan(static_cast<size_t>(head_offset + kBatchHeaderBytes),
+                                   static_cast<size_t>(extent.index_bytes()));
+    index->insert(index->end(), records.begin(), records.end());
     answer.data_bytes += extent.data_bytes;
-    stats_.index_read_bytes_total.fetch_add(static_cast<int64_t>(records.size()));
   }
+  stats_.index_read_bytes_total.fetch_add(static_cast<int64_t>(index->size()));
+  answer.bytes.push_back({index, ConstBytes(*index)});
   answer.grant = std::move(read.grant);
   return answer;
 }

@@ -8,13 +8,13 @@ namespace dovetail::storage {
 
 IndexCache::~IndexCache() { DOVETAIL_CHECK(by_use_.empty() && figures_.bytes == 0); }
 
-std::shared_ptr<IndexCache::Entry> IndexCache::Add(BatchHead head) {
-  auto entry = std::make_shared<Entry>(*this, std::move(head));
-  std::vector<BatchHead> dropped;  // freed outside the lock
+std::shared_ptr<IndexCache::Entry> IndexCache::Add(GroupHeads heads) {
+  auto entry = std::make_shared<Entry>(*this, std::move(heads));
+  std::vector<GroupHeads> dropped;  // freed outside the lock
   std::lock_guard lock(mutex_);
   entry->place_ = by_use_.insert(by_use_.end(), entry.get());
   ++figures_.entries;
-  figures_.bytes += CostOf(entry->head_);
+  figures_.bytes += CostOf(entry->heads_);
   while (figures_.bytes > bytes_max_) {
     dropped.push_back(DropLocked(*by_use_.front()));
     ++figures_.evictions_total;
@@ -22,27 +22,27 @@ std::shared_ptr<IndexCache::Entry> IndexCache::Add(BatchHead head) {
   return entry;
 }
 
-BatchHead IndexCache::DropLocked(Entry& entry) {
+GroupHeads IndexCache::DropLocked(Entry& entry) {
   by_use_.erase(entry.place_);
   --figures_.entries;
-  figures_.bytes -= CostOf(entry.head_);
-  return std::exchange(entry.head_, nullptr);
+  figures_.bytes -= CostOf(entry.heads_);
+  return std::exchange(entry.heads_, nullptr);
 }
 
 IndexCache::Entry::~Entry() {
   std::lock_guard lock(cache_.mutex_);
-  if (head_) cache_.DropLocked(*this);
+  if (heads_) cache_.DropLocked(*this);
 }
 
-BatchHead IndexCache::Entry::Get() {
+GroupHeads IndexCache::Entry::Get() {
   std::lock_guard lock(cache_.mutex_);
-  if (!head_) {
+  if (!heads_) {
     ++cache_.figures_.misses_total;
     return nullptr;
   }
   ++cache_.figures_.hits_total;
   cache_.by_use_.splice(cache_.by_use_.end(), cache_.by_use_, place_);
-  return head_;
+  return heads_;
 }
 
 IndexCache::Figures IndexCache::figures() const {

@@ -1,9 +1,10 @@
-// The heads (header and index records) of committed batches that are still in memory, so that the
-// index of a partition is usually answered without a read. Bounded: the head that was used longest
-// ago goes first, and can always be read again from its segment.
+// The heads (headers and index records) of committed groups that are still in memory, so that the
+// index of a partition is usually answered without a read. Bounded: the heads that were used
+// longest ago go first, and can always be read again from their segment. Kept by group, because a
+// group is one allocation and one look-up of the lock, whatever number of partitions it has.
 //
-// Threads: any; one mutex. Lifetime: the cache outlives its entries; an entry is held by its
-// extent.
+// Threads: any; one mutex. Lifetime: the cache outlives its entries; an entry is held by the
+// extents of its group.
 #pragma once
 
 #include <cstdint>
@@ -16,32 +17,33 @@
 
 namespace dovetail::storage {
 
-using BatchHead = std::shared_ptr<const std::vector<std::byte>>;
+// The heads of a group's batches, one after the other.
+using GroupHeads = std::shared_ptr<const std::vector<std::byte>>;
 
 class IndexCache {
  public:
   explicit IndexCache(int64_t bytes_max) : bytes_max_(bytes_max) {}
   ~IndexCache();
 
-  // The place of one head in the cache; leaves it with its end.
+  // The place of one group's heads in the cache; they leave it with its end.
   class Entry {
    public:
-    Entry(IndexCache& cache, BatchHead head) : cache_(cache), head_(std::move(head)) {}
+    Entry(IndexCache& cache, GroupHeads heads) : cache_(cache), heads_(std::move(heads)) {}
     ~Entry();
     Entry(const Entry&) = delete;
     Entry& operator=(const Entry&) = delete;
 
     // Null when it had to go.
-    BatchHead Get();
+    GroupHeads Get();
 
    private:
     friend class IndexCache;
     IndexCache& cache_;
-    BatchHead head_;                       // guarded by the cache's mutex
-    std::list<Entry*>::iterator place_{};  // valid while head_ is set
+    GroupHeads heads_;                     // guarded by the cache's mutex
+    std::list<Entry*>::iterator place_{};  // valid while heads_ is set
   };
 
-  std::shared_ptr<Entry> Add(BatchHead head);
+  std::shared_ptr<Entry> Add(GroupHeads heads);
 
   struct Figures {
     int64_t bytes = 0;
@@ -53,13 +55,13 @@ class IndexCache {
   Figures figures() const;
 
  private:
-  // What an entry takes beside its head: the two objects, their reference counts, the list's node.
+  // What an entry takes beside its heads: the two objects, their reference counts, the list's node.
   static constexpr int64_t kEntryBytes = 160;
 
-  static int64_t CostOf(const BatchHead& head) {
-    return static_cast<int64_t>(head->size()) + kEntryBytes;
+  static int64_t CostOf(const GroupHeads& heads) {
+    return static_cast<int64_t>(heads->size()) + kEntryBytes;
   }
-  BatchHead DropLocked(Entry& entry);
+  GroupHeads DropLocked(Entry& entry);
 
   const int64_t bytes_max_;
   mutable std::mutex mutex_;

@@ -26,6 +26,10 @@ inline constexpr int64_t kTicketOverheadBytes = 32;
 // shuffle's table.
 inline constexpr int64_t kPartitionOverheadBytes = 768;
 
+// What a batch that lies in a segment costs in memory: its extent, with the slack of the list that
+// it is in. (Index records are counted in the index cache.)
+inline constexpr int64_t kExtentOverheadBytes = 96;
+
 class MemoryBudget {
  public:
   explicit MemoryBudget(int64_t capacity_bytes) : capacity_bytes_(capacity_bytes) {}
@@ -39,7 +43,7 @@ class MemoryBudget {
   // Turns a whole ticket into use: the rest of a ticket that was not filled is free again.
   void Redeem(int64_t promised_bytes, int64_t used_bytes);
   void Free(int64_t used_bytes);
-  // Counted, never refused: the partitions of accepted sends and reports.
+  // Counted, never refused: the partitions of accepted sends and reports, and committed batches.
   void AddMetadata(int64_t bytes);
   void FreeMetadata(int64_t bytes);
 

@@ -26,31 +26,37 @@ Partition::Appended Partition::Append(std::span<const IncomingBlock> blocks,
   return appended;
 }
 
+bool Partition::Selection::Take(const BlockList& list, uint32_t block, const PageRequest& request) {
+  const BlockMeta& meta = list.meta(block);
+  if (request.filter && !request.filter->Contains(meta.task_attempt_id)) return true;
+  if (bytes >= request.bytes_soft_max || blocks.size() >= kPageBlocksMax) return false;
+  if (meta.length + kSegmentBytes > request.bytes_hard_max - cost()) return false;
+  blocks.emplace_back(&list, block);
+  bytes += meta.length;
+  return true;
+}
+
 Partition::Selection Partition::Select(const PageRequest& request) const {
-  const BlockList* lists[] = {frozen_.get(), &staging_};
-  int list = 0;
-  size_t next = 0;
-  if (request.last_block_id != -1) {
-    for (int i = 0; i < 2; ++i) {
-      if (!lists[i]) continue;
-      if (const auto last = lists[i]->Find(request.last_block_id)) {
-        list = i;
-        next = *last + 1;
-        break;
-      }
-    }
+  const BlockList* lists[] = {&staging_, frozen_.get()};
+  size_t list = 0;
+  int64_t last = -1;  // the block that the page goes on behind; -1: from the list's first run on
+  for (size_t i = 0; request.last_block_id != -1 && last < 0 && i < 2; ++i) {
+    const auto found = lists[i] ? lists[i]->Find(request.last_block_id) : std::nullopt;
+    if (!found) continue;
+    last = *found;
+    list = i;
   }
   Selection selection;
-  for (; list < 2; ++list, next = 0) {
+  for (; list < 2; ++list) {
     if (!lists[list]) continue;
-    for (; next < lists[list]->size(); ++next) {
-      const BlockMeta& meta = lists[list]->meta(next);
-      if (request.filter && !request.filter->Contains(meta.task_attempt_id)) continue;
-      if (selection.bytes >= request.bytes_soft_max) return selection;
-      if (selection.blocks.size() >= kPageBlocksMax) return selection;
-      if (meta.length + kSegmentBytes > request.bytes_hard_max - selection.cost()) return selection;
-      selection.blocks.emplace_back(lists[list], static_cast<uint32_t>(next));
-      selection.bytes += meta.length;
+    const BlockList& blocks = *lists[list];
+    size_t run = last < 0 ? blocks.run_count() : blocks.RunOf(static_cast<uint32_t>(last)) + 1;
+    for (; run > 0; --run, last = -1) {
+      const BlockList::Run range = blocks.run(run - 1);
+      for (uint32_t i = last < 0 ? range.begin : static_cast<uint32_t>(last) + 1; i < range.end;
+           ++i) {
+        if (!selection.Take(blocks, i, request)) return selection;
+      }
     }
   }
   selection.is_end = true;

@@ -4,11 +4,15 @@
 //   staging -> frozen (handed to a flush, at most one batch) -> extents (committed)
 //
 // A block is visible in at least one of memory and extents at every instant: Commit shows the
-// extent and drops the frozen batch in one step. Order in memory (frozen first, then staged) is
-// order of arrival and stable between calls, which the paging of docs/protocol.md, "Paging" needs;
-// a flush that failed puts its blocks back in front. Of duplicate ids in memory the first copy
-// wins. The logical log (index offsets) is gap-free from 0: a batch takes its place when it is
-// frozen, and only one is.
+// extent and drops the frozen batch in one step; a flush that failed puts its blocks back in front.
+// Of duplicate ids in memory the first copy wins. The logical log (index offsets) is gap-free from
+// 0: a batch takes its place when it is frozen, and only one is.
+//
+// Memory is read newest append first, the blocks of one append in their order; that order is stable
+// between calls, as the paging of docs/protocol.md, "Paging" needs. Newest first because of blocks
+// that are sent again after they were committed, which nothing remembers: such a block is new in
+// memory, and a reader whose last block it is goes on with everything that is older. The other way
+// round it would skip what had come in between.
 //
 // Lost is sticky: committed data that turned out unreadable makes every later read an error.
 //
@@ -112,6 +116,8 @@ class Partition {
     int64_t bytes = 0;  // data only
     bool is_end = false;
 
+    // False: the page ends before this block.
+    bool Take(const BlockList& list, uint32_t block, const PageRequest& request);
     int64_t cost() const { return bytes + static_cast<int64_t>(blocks.size()) * kSegmentBytes; }
   };
   Selection Select(const PageRequest& request) const;

@@ -1,7 +1,7 @@
 #include "storage/segment_format.h"
 
 #include <endian.h>
-#include <zlib.h>
+#include <isa-l/crc.h>
 
 #include <cstring>
 
@@ -54,10 +54,10 @@ uint32_t Crc(const std::byte* header, size_t bytes) {
   std::byte copy[kBatchHeaderBytes];
   std::memcpy(copy, header, sizeof(copy));
   PutLittle(copy + kCrcAt, uint32_t{0});
-  uLong crc = crc32_z(0, reinterpret_cast<const Bytef*>(copy), sizeof(copy));
-  crc = crc32_z(crc, reinterpret_cast<const Bytef*>(header + kBatchHeaderBytes),
-                bytes - sizeof(copy));
-  return static_cast<uint32_t>(crc);
+  const uint32_t crc =
+      crc32_gzip_refl(0, reinterpret_cast<const unsigned char*>(copy), sizeof(copy));
+  return crc32_gzip_refl(crc, reinterpret_cast<const unsigned char*>(header + kBatchHeaderBytes),
+                         bytes - sizeof(copy));
 }
 
 }  // namespace

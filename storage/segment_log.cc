@@ -1,6 +1,7 @@
 #include "storage/segment_log.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <iterator>
@@ -14,6 +15,10 @@ namespace {
 
 constexpr int64_t kReserveStepMin = 64 << 10;
 constexpr int64_t kReserveStepMax = 16 << 20;
+
+int64_t HeadBytes(const BlockList& blocks) {
+  return kBatchHeaderBytes + static_cast<int64_t>(blocks.size()) * kIndexRecordBytes;
+}
 
 constexpr int64_t RoundUp(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
@@ -69,7 +74,18 @@ std::unique_ptr<SegmentLog::Group> SegmentLog::Gather() {
     return nullptr;
   }
   auto group = std::make_unique<Group>();
-  for (FlushSource::Batch& batch : batches) AddBatch(*group, std::move(batch));
+  int64_t heads_bytes = 0;
+  for (const FlushSource::Batch& batch : batches) heads_bytes += HeadBytes(*batch.frozen.blocks);
+  group->heads = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(heads_bytes));
+  group->batches.reserve(batches.size());
+  group->extents.reserve(batches.size());
+  group->data.reserve(2 * batches.size() + 1);
+  int64_t head_offset = 0;
+  for (FlushSource::Batch& batch : batches) {
+    const int64_t head_bytes = HeadBytes(*batch.frozen.blocks);
+    AddBatch(*group, std::move(batch), head_offset);
+    head_offset += head_bytes;
+  }
   if (const int64_t padding = RoundUp(group->bytes, kGroupAlignment) - group->bytes; padding > 0) {
     group->data.push_back(Zeros(padding));
     group->bytes += padding;
@@ -82,39 +98,45 @@ std::unique_ptr<SegmentLog::Group> SegmentLog::Gather() {
   return group;
 }
 
-// Header and index in one piece of memory, then the blocks as slices of the partition's chunks,
-// ordered by task so that a reader of some tasks finds theirs together. Only the copy that is
-// written is sorted.
-void SegmentLog::AddBatch(Group& group, FlushSource::Batch batch) {
-  const BlockList& blocks = *batch.frozen.blocks;
-  std::vector<uint32_t> order(blocks.size());
-  std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+// The blocks of a batch ordered by task, so that a reader of some tasks finds theirs together. Only
+// the order of what is written is changed, not the list.
+void SegmentLog::OrderByTask(const BlockList& blocks) {
+  order_.resize(blocks.size());
+  std::iota(order_.begin(), order_.end(), 0u);
+  const auto before = [&](uint32_t a, uint32_t b) {
     return blocks.meta(a).task_attempt_id < blocks.meta(b).task_attempt_id;
-  });
+  };
+  if (std::ranges::is_sorted(order_, before)) return;
+  std::stable_sort(order_.begin(), order_.end(), before);
+}
+
+// Header and index go into the group's heads, the data stays where it is: slices of the partition's
+// chunks.
+void SegmentLog::AddBatch(Group& group, FlushSource::Batch batch, int64_t head_offset) {
+  const BlockList& blocks = *batch.frozen.blocks;
+  OrderByTask(blocks);
   const BatchHeader header{.generation = source_->generation(),
                            .partition = batch.partition->id(),
                            .block_count = static_cast<uint32_t>(blocks.size()),
                            .logical_offset = batch.frozen.logical_offset,
                            .data_bytes = blocks.data_bytes()};
-  auto head = std::make_shared<std::vector<std::byte>>(
-      static_cast<size_t>(kBatchHeaderBytes + header.index_bytes()));
-  std::byte* record = head->data() + kBatchHeaderBytes;
+  std::byte* head = group.heads->data() + head_offset;
+  std::byte* record = head + kBatchHeaderBytes;
   int64_t logical_offset = header.logical_offset;
-  for (uint32_t i : order) {
+  for (uint32_t i : order_) {
     WriteIndexRecord(blocks.meta(i), logical_offset, record);
     logical_offset += blocks.meta(i).length;
     record += kIndexRecordBytes;
   }
-  WriteBatchHeader(header, head->data());
-  group.data.push_back(Slice{head, ConstBytes(head->data(), head->size())});
-  for (uint32_t i : order) blocks.AppendSlices(i, group.data);
+  WriteBatchHeader(header, head);
+  group.data.push_back(Slice{group.heads, ConstBytes(head, record)});
+  for (uint32_t i : order_) blocks.AppendSlices(i, group.data);
   group.extents.push_back({.segment = nullptr,
                            .batch_offset = group.bytes,
                            .logical_offset = header.logical_offset,
                            .data_bytes = header.data_bytes,
-                           .block_count = header.block_count});
-  group.heads.push_back(std::move(head));
+                           .block_count = header.block_count,
+                           .head_offset = static_cast<uint32_t>(head_offset)});
   group.bytes += header.total_bytes();
   group.data_bytes += header.data_bytes;
   group.batches.push_back(std::move(batch));
@@ -167,19 +189,17 @@ void SegmentLog::Reserve(int64_t end, bool exact) {
             log.place_.disk->stats().reserve_retries_total.fetch_add(1);
             return log.Reserve(end, true);
           }
-          log.Fail(status.error());
+          log.FailSegment(status.error());
         });
       });
 }
 
 void SegmentLog::Append() {
-  const bool direct =
-      options_.direct_io_append_enable && kGroupAlignment % segment_->file->direct_alignment() == 0;
   place_.disk->engine().Append(
       {.file = segment_->file,
        .offset = end_,
        .data = std::move(in_flight_->data),
-       .mode = direct ? engine::IoMode::kDirect : engine::IoMode::kBuffered},
+       .mode = place_.disk->AppendMode(*segment_->file)},
       [self = shared_from_this()](Status status) {
         self->OnStrand([status = std::move(status)](SegmentLog& log) { log.OnAppended(status); });
       });
@@ -190,7 +210,7 @@ void SegmentLog::OnAppended(const Status& status) {
     // The engine cut the file back to the end; its reservation may be gone with it.
     reserved_end_ = end_;
     ShowReserved(0);
-    return Fail(status.error());
+    return FailSegment(status.error());
   }
   // A group that was given back meanwhile is not ours to commit; the next one goes over it.
   if (!in_flight_->given_back) Commit();
@@ -203,10 +223,11 @@ void SegmentLog::OnAppended(const Status& status) {
 void SegmentLog::Commit() {
   DiskStats& stats = place_.disk->stats();
   std::vector<Extent> extents = std::move(in_flight_->extents);
-  for (size_t i = 0; i < extents.size(); ++i) {
-    extents[i].segment = segment_;
-    extents[i].batch_offset += end_;
-    extents[i].head = source_->Cache(std::move(in_flight_->heads[i]));
+  const std::shared_ptr<IndexCache::Entry> heads = source_->Cache(std::move(in_flight_->heads));
+  for (Extent& extent : extents) {
+    extent.segment = segment_;
+    extent.batch_offset += end_;
+    extent.heads = heads;
   }
   end_ += in_flight_->bytes;
   ShowReserved(reserved_end_ - end_);
@@ -222,8 +243,33 @@ void SegmentLog::Commit() {
   source_->OnCommitted(place_.slot, in_flight_->batches, std::move(extents));
 }
 
+// Full, or busy, is no fault of the segment. Whatever else it was, the next group goes to a new
+// one: a file that lost its name or its length must not take the whole disk with it.
+void SegmentLog::FailSegment(const Error& error) {
+  const bool segment_gone = error.code == ErrorCode::kNotFound || error.code == ErrorCode::kCorrupt;
+  if (segment_gone) {
+    spdlog::error(
+        "segment {} on {} is damaged ({} at {}): something else removed or cut it; new data goes "
+        "to "
+        "a new one, and what cannot be read of it any more is lost",
+        segment_->path, place_.disk->data_path(), ToString(error.code), error.where);
+    place_.disk->stats().append_failures_total.fetch_add(1);
+  } else {
+    place_.disk->OnAppendFailed(error, in_flight_->bytes);
+  }
+  if (segment_gone || error.code == ErrorCode::kIo) {
+    ShowReserved(0);
+    segment_.reset();
+  }
+  GiveBack();
+}
+
 void SegmentLog::Fail(const Error& error) {
   place_.disk->OnAppendFailed(error, in_flight_->bytes);
+  GiveBack();
+}
+
+void SegmentLog::GiveBack() {
   GiveBackAll();
   in_flight_.reset();
   watch_.reset();
@@ -284,9 +330,9 @@ void SegmentLog::RemoveAll() {
 // One name after the other: the removal of a large shuffle takes one operation at a time from the
 // disk.
 void SegmentLog::RemoveNext(size_t next) {
-  auto again = [self = shared_from_this(), next](Status) {
-    self->OnStrand([next](SegmentLog& log) {
-      if (next < log.segment_paths_.size()) log.place_.disk->stats().segments.fetch_sub(1);
+  auto again = [self = shared_from_this(), next](Status status) {
+    self->OnStrand([next, status = std::move(status)](SegmentLog& log) {
+      log.OnRemoved(next, status);
       log.RemoveNext(next + 1);
     });
   };
@@ -301,8 +347,35 @@ void SegmentLog::RemoveNext(size_t next) {
   if (next == segment_paths_.size() + 1) {
     return place_.disk->engine().RemoveFolder(life.substr(0, life.rfind('/')), std::move(again));
   }
+  if (removal_failed_) return RemoveLater();
   place_.disk->stats().removals_pending.fetch_sub(1);
   if (on_removed_) on_removed_();
+}
+
+void SegmentLog::OnRemoved(size_t i, const Status& status) {
+  if (status) {
+    if (i >= segment_paths_.size()) return;
+    place_.disk->stats().segments.fetch_sub(1);
+    segment_paths_[i].clear();
+    return;
+  }
+  if (!std::exchange(removal_told_, true)) {
+    spdlog::warn(
+        "data path {}: a file or folder below {} could not be removed ({}, errno {}); tried again "
+        "at every look at the disk, and at the next start",
+        place_.disk->data_path(), place_.folder, ToString(status.error().code),
+        status.error().os_error);
+  }
+  removal_failed_ = true;
+}
+
+// The rest once more, for as long as it takes: a disk that cannot remove something now, or has too
+// much to do, must not keep it for ever.
+void SegmentLog::RemoveLater() {
+  removal_failed_ = false;
+  std::erase(segment_paths_, std::string());
+  place_.disk->AtNextLook(
+      [self = shared_from_this()] { self->OnStrand([](SegmentLog& log) { log.RemoveNext(0); }); });
 }
 
 }  // namespace dovetail::storage

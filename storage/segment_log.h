@@ -38,8 +38,8 @@ class FlushSource {
     Partition::FrozenBatch frozen;
   };
   virtual std::vector<Batch> FreezeSome(int slot, int64_t bytes_max) = 0;
-  // Keeps the head of a batch that is about to be committed, for a while.
-  virtual std::shared_ptr<IndexCache::Entry> Cache(BatchHead head) = 0;
+  // Keeps the heads of a group that is about to be committed, for a while.
+  virtual std::shared_ptr<IndexCache::Entry> Cache(GroupHeads heads) = 0;
   // The group is on disk (extents parallel to batches) or is not.
   virtual void OnCommitted(int slot, std::vector<Batch>& batches, std::vector<Extent> extents) = 0;
   virtual void OnFailed(int slot, std::vector<Batch>& batches) = 0;
@@ -63,14 +63,14 @@ class SegmentLog : public std::enable_shared_from_this<SegmentLog> {
   void Want(int64_t bytes, Settled settled);
 
   // Any thread: no new groups; when the one in flight is done every segment's name and the folder
-  // are removed, then done runs.
+  // are removed (what cannot be is tried again at every look at the disk), then done runs.
   void Close(std::function<void()> done);
 
  private:
   struct Group {
     std::vector<FlushSource::Batch> batches;
     std::vector<Extent> extents;  // batch_offset relative to the group's start until it is appended
-    std::vector<BatchHead> heads;  // parallel to batches
+    std::shared_ptr<std::vector<std::byte>> heads;
     SliceChain data;
     int64_t data_bytes = 0;   // of blocks
     int64_t bytes = 0;        // of the whole group, padding included
@@ -81,12 +81,17 @@ class SegmentLog : public std::enable_shared_from_this<SegmentLog> {
   void Pump();
   void Begin(std::unique_ptr<Group> group);
   std::unique_ptr<Group> Gather();
-  void AddBatch(Group& group, FlushSource::Batch batch);
+  void OrderByTask(const BlockList& blocks);
+  void AddBatch(Group& group, FlushSource::Batch batch, int64_t head_offset);
   void OpenSegment();
   void Reserve(int64_t end, bool exact);
   void Append();
   void OnAppended(const Status& status);
+  // No segment could be opened.
   void Fail(const Error& error);
+  void FailSegment(const Error& error);
+  // Ends what is in flight without a commit.
+  void GiveBack();
   void GiveBackAll();
   // Any thread: the disk does not answer. What is under way goes back to its partitions, for
   // another disk to take; should the append succeed after all, nothing comes of it.
@@ -97,6 +102,8 @@ class SegmentLog : public std::enable_shared_from_this<SegmentLog> {
   void Seal();
   void RemoveAll();
   void RemoveNext(size_t next);
+  void OnRemoved(size_t i, const Status& status);
+  void RemoveLater();
   // Runs `step` on the strand; it keeps this log alive.
   void OnStrand(std::function<void(SegmentLog&)> step);
 
@@ -105,6 +112,7 @@ class SegmentLog : public std::enable_shared_from_this<SegmentLog> {
   std::shared_ptr<FlushSource> source_;  // let go when closed
 
   // All on the strand.
+  std::vector<uint32_t> order_;  // of the batch that is being added; kept for its memory
   int64_t wanted_bytes_ = 0;
   Settled settled_;
   std::unique_ptr<Group> in_flight_;
@@ -117,6 +125,8 @@ class SegmentLog : public std::enable_shared_from_this<SegmentLog> {
   int64_t reserved_shown_ = 0;  // what of it the disk's gauge counts
   int64_t reserve_step_ = 0;
   bool closed_ = false;
+  bool removal_failed_ = false;  // something of this round
+  bool removal_told_ = false;
   std::function<void()> on_removed_;
 };
 

@@ -152,6 +152,10 @@ std::vector<FlushSource::Batch> Shuffle::FreezeSome(int slot, int64_t bytes_max)
 }
 
 void Shuffle::OnCommitted(int slot, std::vector<Batch>& batches, std::vector<Extent> extents) {
+  // Counted before they are visible: a purge gives back what it finds.
+  shared_.stats.extents.fetch_add(static_cast<int64_t>(batches.size()));
+  shared_.budget.AddMetadata(static_cast<int64_t>(batches.size()) * kExtentOverheadBytes);
+  int64_t ended = 0;
   int64_t freed = 0;
   for (size_t i = 0; i < batches.size(); ++i) {
     Batch& batch = batches[i];
@@ -159,8 +163,9 @@ void Shuffle::OnCommitted(int slot, std::vector<Batch>& batches, std::vector<Ext
     const auto count = static_cast<int64_t>(blocks.size());
     const int64_t bytes = blocks.data_bytes();
     const Partition::Settled settled = batch.partition->Commit(batch.frozen, std::move(extents[i]));
-    if (!settled.ended) {
-      shared_.stats.extents.fetch_add(1);
+    if (settled.ended) {
+      ++ended;
+    } else {
       shared_.stats.flushed_blocks_total.fetch_add(count);
       shared_.stats.flushed_bytes_total.fetch_add(bytes);
     }
@@ -169,6 +174,8 @@ void Shuffle::OnCommitted(int slot, std::vector<Batch>& batches, std::vector<Ext
     shared_.stats.frozen_bytes.fetch_sub(bytes);
     batch.frozen.blocks.reset();
   }
+  shared_.stats.extents.fetch_sub(ended);
+  shared_.budget.FreeMetadata(ended * kExtentOverheadBytes);
   shared_.budget.Free(freed);
   shared_.on_flush_ended();
 }
@@ -207,15 +214,17 @@ void Shuffle::Purge(std::function<void()> removed) {
     ranges_ = PartitionRanges();
   }
   int64_t bytes = 0;
+  int64_t extents = 0;
   for (Partition* partition : partitions) {
     const Partition::Cleared cleared = partition->Clear();
     bytes += cleared.staged_bytes + cleared.staged_blocks * kBlockOverheadBytes;
     shared_.stats.report_bytes.fetch_sub(cleared.report_bytes);
-    shared_.stats.extents.fetch_sub(cleared.extents);
+    extents += cleared.extents;
   }
   const auto count = static_cast<int64_t>(partitions.size());
   shared_.stats.partitions.fetch_sub(count);
-  shared_.budget.FreeMetadata(count * kPartitionOverheadBytes);
+  shared_.stats.extents.fetch_sub(extents);
+  shared_.budget.FreeMetadata(count * kPartitionOverheadBytes + extents * kExtentOverheadBytes);
   if (bytes > 0) shared_.budget.Free(bytes);
 
   std::map<std::pair<int, int>, std::shared_ptr<SegmentLog>> logs;

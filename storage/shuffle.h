@@ -84,8 +84,8 @@ class Shuffle : public FlushSource, public std::enable_shared_from_this<Shuffle>
                                   std::function<void(int64_t)> settled);
 
   std::vector<Batch> FreezeSome(int slot, int64_t bytes_max) override;
-  std::shared_ptr<IndexCache::Entry> Cache(BatchHead head) override {
-    return shared_.index_cache.Add(std::move(head));
+  std::shared_ptr<IndexCache::Entry> Cache(GroupHeads heads) override {
+    return shared_.index_cache.Add(std::move(heads));
   }
   void OnCommitted(int slot, std::vector<Batch>& batches, std::vector<Extent> extents) override;
   void OnFailed(int slot, std::vector<Batch>& batches) override;

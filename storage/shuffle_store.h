@@ -146,6 +146,8 @@ class ShuffleStore {
   // Ends every app's life; after it (and when all answers are out) all gauges of use are 0.
   void Clear();
 
+  // Whether any shuffle is registered, as opposed to ended and still being removed.
+  bool AnyShuffle() const { return registry_->AnyShuffle(); }
   const StoreStats& stats() const { return stats_; }
   const MemoryBudget& budget() const { return budget_; }
   const ReadBudget& read_budget() const { return read_budget_; }

@@ -24,8 +24,10 @@ declare -A CLIENT_SHA256=(
 BUILD_PACKAGES=(g++ cmake ninja-build ccache pkg-config git
   libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler
   libspdlog-dev libfmt-dev libtoml11-dev libcli11-dev
-  prometheus-cpp-dev libcivetweb-dev libroaring-dev zlib1g-dev
+  prometheus-cpp-dev libcivetweb-dev libroaring-dev libisal-dev zlib1g-dev
   liburing-dev libgtest-dev libgmock-dev)
+# For tests of real file systems.
+TEST_PACKAGES=(e2fsprogs fuse3 libfuse3-dev)
 PYTHON_PACKAGES=(python3 python3-venv)
 JAVA_PACKAGES=(openjdk-17-jre-headless)
 MAVEN_PACKAGES=(maven ca-certificates)
@@ -113,6 +115,7 @@ setup_build() { install_packages "${BUILD_PACKAGES[@]}"; }
 # promtool checks the metrics page in the tests. The package would start a monitoring server on the
 # machine, so it is only unpacked, not installed.
 setup_test_tools() {
+  install_packages "${TEST_PACKAGES[@]}"
   export PATH="$CACHE/tools/bin:$PATH"
   command -v promtool >/dev/null && return 0
   local folder="$CACHE/tools" package

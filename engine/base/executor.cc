@@ -20,7 +20,9 @@ void Executor::Post(std::move_only_function<void()> task) {
     std::lock_guard lock(mutex_);
     if (!stopping_) {
       tasks_.push_back(std::move(task));
-      changed_.notify_one();
+      // All: pthread_cond_signal of Debian 12's glibc may wake nobody when several threads wait
+      // (sourceware bug 25847).
+      changed_.notify_all();
       return;
     }
   }

@@ -18,11 +18,13 @@ Result<std::unique_ptr<PoolEngine>> PoolEngine::Start(PoolOptions options, Arena
   auto threads = DiskThreads::Start({.io_threads = options.io_threads,
                                      .control_threads = options.control_threads,
                                      .queue_max = options.queue_max});
+  const int64_t descriptors_max = options.descriptors_max;
   std::shared_ptr<DiskCore> core(new DiskCore{.data_path = options.data_path,
                                               .arena = arena,
                                               .calls = std::move(calls),
                                               .folder = std::move(*folder),
                                               .threads = std::move(threads),
+                                              .open_files = OpenFiles(descriptors_max),
                                               .counters = {}});
   return std::unique_ptr<PoolEngine>(new PoolEngine(std::move(options), std::move(core)));
 }

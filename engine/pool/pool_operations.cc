@@ -49,14 +49,20 @@ AppendOperation::AppendOperation(std::shared_ptr<DiskCore> core, DiskFileRef fil
       done_(std::move(done)) {}
 
 Status AppendOperation::RunStep(int64_t) {
-  const bool direct = request_.mode == IoMode::kDirect && file_->takes_direct();
-  Status status = direct ? WriteDirect() : WriteBuffered();
+  const Result<DescriptorsRef> open = file_->Use();
+  if (!open) return std::unexpected(open.error());
+  if (Status whole = CheckWhole(*core_, *file_, (*open)->buffered(), request_.offset); !whole) {
+    return whole;
+  }
+  const bool direct = request_.mode == IoMode::kDirect && file_->TakesDirect(**open);
+  Status status = direct ? WriteDirect(**open) : WriteBuffered(**open);
   if (!status && direct && status.error().os_error == EINVAL) {
     file_->RefuseDirect();
-    status = WriteBuffered();  // the same range again, from its beginning
+    status = WriteBuffered(**open);  // the same range again, from its beginning
   }
   if (!status) {
-    return std::unexpected(CutBack(*core_, *file_, request_.offset, status.error()));
+    return std::unexpected(
+        CutBack(*core_, *file_, (*open)->buffered(), request_.offset, status.error()));
   }
   file_->GrowWritten(request_.offset + bytes_);
   core_->counters.appends.fetch_add(1, std::memory_order_relaxed);
@@ -64,17 +70,17 @@ Status AppendOperation::RunStep(int64_t) {
   return {};
 }
 
-Status AppendOperation::WriteBuffered() {
+Status AppendOperation::WriteBuffered(const Descriptors& open) {
   return MoveAll(*core_,
                  {.way = Transfer::Way::kWrite,
-                  .fd = file_->buffered(),
-                  .fd_any_offset = file_->buffered(),
+                  .fd = open.buffered(),
+                  .fd_any_offset = open.buffered(),
                   .offset = request_.offset,
                   .needed = bytes_},
                  Parts(request_.data));
 }
 
-Status AppendOperation::WriteDirect() {
+Status AppendOperation::WriteDirect(const Descriptors& open) {
   const int64_t alignment = file_->direct_alignment();
   ChainReader data(request_.data);
   std::vector<std::shared_ptr<ArenaBuffer>> cells;
@@ -93,8 +99,8 @@ Status AppendOperation::WriteDirect() {
     }
     Status status = MoveAll(*core_,
                             {.way = Transfer::Way::kWrite,
-                             .fd = file_->direct(),
-                             .fd_any_offset = file_->buffered(),
+                             .fd = open.direct(),
+                             .fd_any_offset = open.buffered(),
                              .offset = request_.offset + at,
                              .granularity = alignment,
                              .needed = piece},
@@ -132,11 +138,13 @@ ReadOperation::ReadOperation(std::shared_ptr<DiskCore> core, DiskFileRef file,
 
 Status ReadOperation::RunStep(int64_t step) {
   const ByteRange range = cut_.At(step);
-  const bool direct = direct_ && file_->takes_direct();
-  Result<SliceChain> piece = ReadPiece(range, direct);
+  const Result<DescriptorsRef> open = file_->Use();
+  if (!open) return std::unexpected(open.error());
+  const bool direct = direct_ && file_->TakesDirect(**open);
+  Result<SliceChain> piece = ReadPiece(**open, range, direct);
   if (!piece && direct && piece.error().os_error == EINVAL) {
     file_->RefuseDirect();
-    piece = ReadPiece(range, false);
+    piece = ReadPiece(**open, range, false);
   }
   if (!piece) return std::unexpected(piece.error());
   pieces_[static_cast<size_t>(step)] = std::move(*piece);
@@ -144,13 +152,13 @@ Status ReadOperation::RunStep(int64_t step) {
 }
 
 // A direct read covers whole alignment units; the slices cover exactly what was asked for.
-Result<SliceChain> ReadOperation::ReadPiece(ByteRange range, bool direct) {
+Result<SliceChain> ReadOperation::ReadPiece(const Descriptors& open, ByteRange range, bool direct) {
   const int64_t alignment = direct ? cut_.alignment : 1;
   ReadMemory memory = MakeReadMemory(core_->arena, range, alignment);
   const Status status = MoveAll(*core_,
                                 {.way = Transfer::Way::kRead,
-                                 .fd = direct ? file_->direct() : file_->buffered(),
-                                 .fd_any_offset = file_->buffered(),
+                                 .fd = direct ? open.direct() : open.buffered(),
+                                 .fd_any_offset = open.buffered(),
                                  .offset = memory.offset,
                                  .granularity = alignment,
                                  .needed = memory.needed},
@@ -189,7 +197,9 @@ PipeOperation::PipeOperation(std::shared_ptr<DiskCore> core, DiskFileRef file,
       done_(std::move(done)) {}
 
 Status PipeOperation::RunStep(int64_t) {
-  const PipeRange range{.fd = file_->buffered(),
+  const Result<DescriptorsRef> open = file_->Use();
+  if (!open) return std::unexpected(open.error());
+  const PipeRange range{.fd = (*open)->buffered(),
                         .offset = request_.offset,
                         .length = request_.length,
                         .pipe = request_.pipe};

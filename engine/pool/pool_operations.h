@@ -27,8 +27,8 @@ class AppendOperation : public Operation {
   std::string Describe() const override;
 
  private:
-  Status WriteBuffered();
-  Status WriteDirect();
+  Status WriteBuffered(const Descriptors& open);
+  Status WriteDirect(const Descriptors& open);
 
   const std::shared_ptr<DiskCore> core_;
   DiskFileRef file_;
@@ -50,7 +50,7 @@ class ReadOperation : public Operation {
   std::string Describe() const override;
 
  private:
-  Result<SliceChain> ReadPiece(ByteRange range, bool direct);
+  Result<SliceChain> ReadPiece(const Descriptors& open, ByteRange range, bool direct);
 
   const std::shared_ptr<DiskCore> core_;
   DiskFileRef file_;

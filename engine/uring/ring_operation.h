@@ -3,7 +3,7 @@
 // It owns its bytes, its buffers and a reference to its file until Finish, which lets go of all of
 // them before it runs the caller's done. Finish comes after the last request was answered.
 //
-// Threads: the shard's, but for RollBack (a control thread) and construction (any).
+// Threads: the shard's, but for Open and RollBack (a control thread) and construction (any).
 #pragma once
 
 #include <liburing.h>
@@ -31,6 +31,7 @@ class UringFile;
 struct ShardTools {
   int shard = 0;
   bool splices = false;  // the kernel knows how to
+  bool stats = false;    // and to say how long a file is
   Arena& arena;
   Slabs& slabs;
   FixedFiles& files;
@@ -51,6 +52,11 @@ class RingOperation {
   Kind kind() const { return kind_; }
   Lane lane() const { return kind_ == Kind::kAppend ? Lane::kAppend : Lane::kRead; }
 
+  // Before the first request: whether all is there that requests need. If not, Open gets it.
+  virtual bool FindOpen(const ShardTools& tools) = 0;
+  // On a control thread: it blocks.
+  virtual Status Open() = 0;
+
   // Whether there is a request to be made now. False when all are made, or when no more of them may
   // run at once.
   virtual bool HasNext() const = 0;
@@ -67,7 +73,7 @@ class RingOperation {
   virtual Result<Milliseconds> Take(uint32_t part, int32_t result, ShardTools& tools) = 0;
   // Nothing is under way and nothing more will be: gives back what the shard lent.
   virtual void Settle(ShardTools& tools) = 0;
-  // After a failure of an append that has begun. Blocks; the error to finish with.
+  // After a failure of an append that has made requests. Blocks; the error to finish with.
   virtual Error RollBack(Error error) { return error; }
   virtual void Finish(Status status) = 0;
 
@@ -87,11 +93,12 @@ class RingOperation {
   // The shard's.
   std::optional<List::iterator> place_;  // in its lane's list, while it waits there
   List::iterator known_;                 // among all that were accepted
+  bool opening_ = false;
   bool begun_ = false;
   bool ending_ = false;
   bool pausing_ = false;
   bool expired_ = false;
-  int under_way_ = 0;           // requests that the ring has not answered
+  int under_way_ = 0;           // requests that the ring has not answered, and Open
   std::optional<Error> error_;  // the first one; no more requests after it
 };
 

@@ -57,7 +57,8 @@ void UringShard::Expire() {
     operation->expired_ = true;
     CancelRequests(*operation);
     // With everything under way it is the kernel that says how it ends.
-    const bool begins_more = operation->under_way_ == 0 || operation->HasNext();
+    const bool begins_more =
+        operation->under_way_ == 0 || operation->opening_ || operation->HasNext();
     if (!begins_more) continue;
     GiveUp(*operation, kDeadline);
     FinishIfOver(operation);
@@ -119,13 +120,42 @@ bool UringShard::TakeLane(Lane& lane) {
 void UringShard::Fill() {
   Lane lane{};
   while (!free_slots_.empty() && TakeLane(lane)) {
+    const RingOperationRef operation = waiting_[IndexOf(lane)].front();
+    if (!operation->begun_ && !operation->FindOpen(*tools_)) {
+      Dequeue(*operation);
+      Open(operation);
+      continue;
+    }
     io_uring_sqe* sqe = ring_->Next();
     if (sqe == nullptr) return;
-    const RingOperationRef operation = waiting_[IndexOf(lane)].front();
     Dequeue(*operation);
     Request(*sqe, operation);
     if (operation->HasNext()) Enqueue(operation);
   }
+}
+
+void UringShard::Open(const RingOperationRef& operation) {
+  operation->opening_ = true;
+  ++operation->under_way_;
+  ++running_[IndexOf(operation->lane())];
+  core_->threads->RunCleanup([shard = shared_from_this(), operation] {
+    const Status status = operation->Open();
+    std::lock_guard lock(shard->mutex_);
+    shard->inbox_.opened.emplace_back(operation, status);
+    shard->WakeIfAsleep();
+  });
+}
+
+void UringShard::TakeOpened(const RingOperationRef& operation, Status status) {
+  operation->opening_ = false;
+  --operation->under_way_;
+  --running_[IndexOf(operation->lane())];
+  if (!status) {
+    GiveUp(*operation, status.error());
+  } else if (!operation->error_ && operation->HasNext()) {
+    return Enqueue(operation, /*front=*/true);
+  }
+  FinishIfOver(operation);
 }
 
 void UringShard::Request(io_uring_sqe& sqe, const RingOperationRef& operation) {

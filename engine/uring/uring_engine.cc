@@ -56,6 +56,7 @@ Result<std::unique_ptr<UringEngine>> UringEngine::Start(UringOptions options, Ar
                    .threads = DiskThreads::Start({.io_threads = 0,
                                                   .control_threads = options.control_threads,
                                                   .queue_max = options.queue_max}),
+                   .open_files = OpenFiles(options.descriptors_max),
                    .counters = {}});
   auto shards = std::make_shared<ShardList>();
   Status status;

@@ -6,14 +6,11 @@
 
 namespace dovetail::engine {
 
-UringFile::UringFile(std::shared_ptr<DiskCore> core, std::string path, const OpenedFile& opened,
-                     std::shared_ptr<const ShardList> shards, int shard)
-    : DiskFile(std::move(core), std::move(path), opened),
-      shards_(std::move(shards)),
-      shard_(shard),
-      places_(shards_->size()) {}
+UringDescriptors::UringDescriptors(std::shared_ptr<DiskCore> core, const OpenedFile& opened,
+                                   std::shared_ptr<const ShardList> shards)
+    : Descriptors(std::move(core), opened), shards_(std::move(shards)), places_(shards_->size()) {}
 
-UringFile::~UringFile() {
+UringDescriptors::~UringDescriptors() {
   for (size_t shard = 0; shard < places_.size(); ++shard) {
     std::vector<int> places;
     for (const int place : {places_[shard].buffered, places_[shard].direct}) {
@@ -23,7 +20,7 @@ UringFile::~UringFile() {
   }
 }
 
-void UringFile::Use(io_uring_sqe& sqe, int fd, ShardTools& tools) {
+void UringDescriptors::Use(io_uring_sqe& sqe, int fd, ShardTools& tools) const {
   Places& places = places_[static_cast<size_t>(tools.shard)];
   int& place = fd == direct() ? places.direct : places.buffered;
   if (place == kUnknown) {
@@ -34,6 +31,18 @@ void UringFile::Use(io_uring_sqe& sqe, int fd, ShardTools& tools) {
   sqe.fd = place;
   sqe.flags |= IOSQE_FIXED_FILE;
   tools.ring_counters.fixed_file_requests.fetch_add(1, std::memory_order_relaxed);
+}
+
+UringFile::UringFile(std::shared_ptr<DiskCore> core, std::string path, const OpenedFile& opened,
+                     std::shared_ptr<const ShardList> shards, int shard)
+    : DiskFile(core, std::move(path), opened,
+               std::make_shared<UringDescriptors>(core, opened, shards)),
+      core_(std::move(core)),
+      shards_(std::move(shards)),
+      shard_(shard) {}
+
+DescriptorsRef UringFile::MakeDescriptors(const OpenedFile& opened) const {
+  return std::make_shared<UringDescriptors>(core_, opened, shards_);
 }
 
 }  // namespace dovetail::engine

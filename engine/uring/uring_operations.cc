@@ -17,6 +17,7 @@ namespace {
 
 constexpr size_t kRequestBytesMax = 1 << 30;  // lengths of requests are 32 bits wide
 constexpr size_t kCopyBytes = 64 << 10;
+constexpr uint32_t kCheckPart = UINT32_MAX;  // of an append: the look at the length
 
 void PrepareRead(io_uring_sqe& sqe, const Transfer& transfer) {
   const auto parts = transfer.Next();
@@ -58,21 +59,73 @@ uint32_t TakeFront(std::deque<uint32_t>& parts) {
 
 }  // namespace
 
+bool FileOperation::FindOpen(const ShardTools&) {
+  if (open_ == nullptr) open_ = file_->UseIfOpen();
+  return open_ != nullptr;
+}
+
+Status FileOperation::Open() {
+  if (open_ != nullptr) return {};
+  Result<DescriptorsRef> open = file_->Use();
+  if (!open) return std::unexpected(open.error());
+  open_ = std::move(*open);
+  return {};
+}
+
 UringAppend::UringAppend(std::shared_ptr<DiskCore> core, UringFileRef file, AppendRequest request,
                          int64_t bytes, Engine::Done done)
-    : RingOperation(Kind::kAppend, request.deadline),
-      core_(std::move(core)),
-      file_(std::move(file)),
+    : FileOperation(Kind::kAppend, request.deadline, std::move(core), std::move(file)),
       request_(std::move(request)),
       bytes_(bytes),
-      path_(file_->path()),
       done_(std::move(done)),
-      direct_(request_.mode == IoMode::kDirect && file_->takes_direct()),
-      aligned_(direct_ && IsAligned(request_.data, file_->direct_alignment())),
+      check_stalls_(core_->counters),
+      aligned_(request_.mode == IoMode::kDirect &&
+               IsAligned(request_.data, file_->direct_alignment())),
       data_(request_.data) {}
 
+void UringAppend::ChooseMode() {
+  direct_ = request_.mode == IoMode::kDirect && file_->TakesDirect(open());
+}
+
+bool UringAppend::FindOpen(const ShardTools& tools) {
+  if (!FileOperation::FindOpen(tools)) return false;
+  ChooseMode();
+  return checked_ || tools.stats;
+}
+
+Status UringAppend::Open() {
+  if (Status status = FileOperation::Open(); !status) return status;
+  ChooseMode();
+  Status whole = CheckWhole(*core_, *file_, open().buffered(), request_.offset);
+  checked_ = whole.has_value();
+  return whole;
+}
+
 bool UringAppend::HasNext() const {
+  if (!checked_) return !checking_;
   return !again_.empty() || (!refused_ && begun_bytes_ < bytes_);
+}
+
+uint32_t UringAppend::PrepareCheck(io_uring_sqe& sqe) {
+  checking_ = true;
+  whole_end_ = std::min(file_->written_end(), request_.offset);
+  io_uring_prep_statx(&sqe, open().buffered(), "", AT_EMPTY_PATH, STATX_SIZE, &facts_);
+  return kCheckPart;
+}
+
+Result<Milliseconds> UringAppend::TakeCheck(int32_t result) {
+  checking_ = false;
+  if (result < 0 && !IsPassing(-result)) return FailErrno("append: stat", -result);
+  if (result < 0) {
+    const auto pause = check_stalls_.Continue(/*gained=*/false, -result);
+    if (!pause) return Fail(ErrorCode::kIo, "append: stat: no progress", -result);
+    return *pause;
+  }
+  if (const Status whole = CheckReaches(facts_, whole_end_); !whole) {
+    return std::unexpected(whole.error());
+  }
+  checked_ = true;
+  return Milliseconds::zero();
 }
 
 std::pair<Parts, int> UringAppend::Gather(int64_t size, ShardTools& tools) {
@@ -90,8 +143,8 @@ uint32_t UringAppend::Begin(ShardTools& tools) {
   const int64_t size = direct_ ? std::min(bytes_ - begun_bytes_, kPieceBytesMax) : bytes_;
   auto [parts, slab] = Gather(size, tools);
   const Transfer::Plan plan{.way = Transfer::Way::kWrite,
-                            .fd = direct_ ? file_->direct() : file_->buffered(),
-                            .fd_any_offset = file_->buffered(),
+                            .fd = direct_ ? open().direct() : open().buffered(),
+                            .fd_any_offset = open().buffered(),
                             .offset = request_.offset + begun_bytes_,
                             .granularity = direct_ ? file_->direct_alignment() : 1,
                             .needed = size};
@@ -102,6 +155,7 @@ uint32_t UringAppend::Begin(ShardTools& tools) {
 }
 
 uint32_t UringAppend::Prepare(io_uring_sqe& sqe, ShardTools& tools) {
+  if (!checked_) return PrepareCheck(sqe);
   const uint32_t part = again_.empty() ? Begin(tools) : TakeFront(again_);
   const Piece& piece = pieces_.at(part);
   PrepareWrite(sqe, piece.transfer);
@@ -110,7 +164,7 @@ uint32_t UringAppend::Prepare(io_uring_sqe& sqe, ShardTools& tools) {
     sqe.buf_index = static_cast<uint16_t>(piece.slab);
     tools.ring_counters.fixed_buffer_requests.fetch_add(1, std::memory_order_relaxed);
   }
-  file_->Use(sqe, piece.transfer.fd(), tools);
+  open().Use(sqe, piece.transfer.fd(), tools);
   return part;
 }
 
@@ -122,6 +176,7 @@ void UringAppend::End(uint32_t part, ShardTools& tools) {
 }
 
 Result<Milliseconds> UringAppend::Take(uint32_t part, int32_t result, ShardTools& tools) {
+  if (part == kCheckPart) return TakeCheck(result);
   Transfer& transfer = pieces_.at(part).transfer;
   Result<Milliseconds> pause = Milliseconds::zero();
   if (direct_ && result == -EINVAL) {
@@ -150,7 +205,10 @@ void UringAppend::Settle(ShardTools& tools) {
   again_.clear();
 }
 
-Error UringAppend::RollBack(Error error) { return CutBack(*core_, *file_, request_.offset, error); }
+Error UringAppend::RollBack(Error error) {
+  if (next_part_ == 0) return error;  // nothing was written
+  return CutBack(*core_, *file_, open().buffered(), request_.offset, error);
+}
 
 void UringAppend::Finish(Status status) {
   if (status) {
@@ -159,7 +217,7 @@ void UringAppend::Finish(Status status) {
     core_->counters.append_bytes.fetch_add(bytes_, std::memory_order_relaxed);
   }
   request_ = {};
-  file_.reset();
+  LetGoOfFile();
   auto done = std::move(done_);
   done(status);
 }
@@ -170,14 +228,11 @@ std::string UringAppend::Describe() const {
 
 UringRead::UringRead(std::shared_ptr<DiskCore> core, UringFileRef file, const ReadRequest& request,
                      int pieces_at_once_max, Engine::ReadDone done)
-    : RingOperation(Kind::kRead, request.deadline),
-      core_(std::move(core)),
-      file_(std::move(file)),
+    : FileOperation(Kind::kRead, request.deadline, std::move(core), std::move(file)),
       direct_(request.mode == IoMode::kDirect),
       cut_{.range = {request.offset, request.offset + request.length},
            .alignment = direct_ ? file_->direct_alignment() : 1},
       at_once_max_(static_cast<size_t>(pieces_at_once_max)),
-      path_(file_->path()),
       done_(std::move(done)),
       slices_(static_cast<size_t>(cut_.count())) {}
 
@@ -189,8 +244,8 @@ void UringRead::Begin(uint32_t part, bool direct) {
   const int64_t alignment = direct ? cut_.alignment : 1;
   ReadMemory memory = MakeReadMemory(core_->arena, cut_.At(part), alignment);
   const Transfer::Plan plan{.way = Transfer::Way::kRead,
-                            .fd = direct ? file_->direct() : file_->buffered(),
-                            .fd_any_offset = file_->buffered(),
+                            .fd = direct ? open().direct() : open().buffered(),
+                            .fd_any_offset = open().buffered(),
                             .offset = memory.offset,
                             .granularity = alignment,
                             .needed = memory.needed};
@@ -201,17 +256,17 @@ void UringRead::Begin(uint32_t part, bool direct) {
 uint32_t UringRead::Prepare(io_uring_sqe& sqe, ShardTools& tools) {
   const bool begins = again_.empty();
   const uint32_t part = begins ? next_part_++ : TakeFront(again_);
-  if (begins) Begin(part, direct_ && file_->takes_direct());
+  if (begins) Begin(part, direct_ && file_->TakesDirect(open()));
   const Transfer& transfer = reading_.at(part);
   PrepareRead(sqe, transfer);
-  file_->Use(sqe, transfer.fd(), tools);
+  open().Use(sqe, transfer.fd(), tools);
   return part;
 }
 
 Result<Milliseconds> UringRead::Take(uint32_t part, int32_t result, ShardTools&) {
   const auto reading = reading_.find(part);
   DOVETAIL_CHECK(reading != reading_.end());
-  if (result == -EINVAL && reading->second.fd() != file_->buffered()) {
+  if (result == -EINVAL && reading->second.fd() != open().buffered()) {
     file_->RefuseDirect();
     reading_.erase(reading);
     Begin(part, /*direct=*/false);
@@ -239,7 +294,7 @@ void UringRead::Finish(Status status) {
   }
   slices_.clear();
   reading_.clear();
-  file_.reset();
+  LetGoOfFile();
   auto done = std::move(done_);
   done(std::move(result));
 }
@@ -250,11 +305,8 @@ std::string UringRead::Describe() const {
 
 UringPipe::UringPipe(std::shared_ptr<DiskCore> core, UringFileRef file, const PipeRequest& request,
                      Engine::Done done)
-    : RingOperation(Kind::kPipe, request.deadline),
-      core_(std::move(core)),
-      file_(std::move(file)),
+    : FileOperation(Kind::kPipe, request.deadline, std::move(core), std::move(file)),
       request_(request),
-      path_(file_->path()),
       done_(std::move(done)),
       range_{request.offset, request.offset + request.length},
       stalls_(core_->counters) {}
@@ -269,10 +321,10 @@ uint32_t UringPipe::Prepare(io_uring_sqe& sqe, ShardTools& tools) {
   if (memory_ == nullptr && !tools.splices) Refuse(tools);
   const auto left = static_cast<size_t>(range_.size());
   if (memory_ == nullptr) {
-    io_uring_prep_splice(&sqe, file_->buffered(), range_.begin, request_.pipe, -1,
+    io_uring_prep_splice(&sqe, open().buffered(), range_.begin, request_.pipe, -1,
                          static_cast<unsigned>(std::min(left, kRequestBytesMax)), SPLICE_F_MOVE);
   } else if (read_.empty()) {
-    io_uring_prep_read(&sqe, file_->buffered(), memory_->data(),
+    io_uring_prep_read(&sqe, open().buffered(), memory_->data(),
                        static_cast<unsigned>(std::min(left, kCopyBytes)),
                        static_cast<uint64_t>(range_.begin));
   } else {
@@ -316,7 +368,7 @@ void UringPipe::Finish(Status status) {
   }
   memory_.reset();
   request_.file.reset();
-  file_.reset();
+  LetGoOfFile();
   auto done = std::move(done_);
   done(status);
 }

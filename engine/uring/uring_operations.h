@@ -3,6 +3,8 @@
 // Threads: see ring_operation.h.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -20,17 +22,50 @@
 
 namespace dovetail::engine {
 
+// With the descriptors of its file, from its first request (or the look for them) to its end.
+class FileOperation : public RingOperation {
+ public:
+  bool FindOpen(const ShardTools& tools) override;
+  Status Open() override;
+
+ protected:
+  FileOperation(Kind kind, TimePoint deadline, std::shared_ptr<DiskCore> core, UringFileRef file)
+      : RingOperation(kind, deadline),
+        core_(std::move(core)),
+        file_(std::move(file)),
+        path_(file_->path()) {}
+
+  // REQUIRES: they were found or opened.
+  const UringDescriptors& open() const { return static_cast<const UringDescriptors&>(*open_); }
+  bool is_open() const { return open_ != nullptr; }
+  void LetGoOfFile() {
+    open_.reset();
+    file_.reset();
+  }
+
+  const std::shared_ptr<DiskCore> core_;
+  UringFileRef file_;
+  const std::string path_;
+
+ private:
+  DescriptorsRef open_;
+};
+
+// First a look at the length of the file (CheckWhole), then its bytes.
+//
 // Buffered: one vectored request after the other, as many pieces of memory each as the kernel
 // takes. Direct: pieces of kPieceBytesMax, in parallel, each gathered into a slab when its turn
 // comes; memory that is aligned already is written as it is.
-class UringAppend : public RingOperation {
+class UringAppend : public FileOperation {
  public:
   UringAppend(std::shared_ptr<DiskCore> core, UringFileRef file, AppendRequest request,
               int64_t bytes, Engine::Done done);
 
+  bool FindOpen(const ShardTools& tools) override;
+  Status Open() override;
   bool HasNext() const override;
-  bool NeedsSlab() const override { return again_.empty() && direct_ && !aligned_; }
-  bool GoesOn() const override { return !again_.empty(); }
+  bool NeedsSlab() const override { return checked_ && again_.empty() && direct_ && !aligned_; }
+  bool GoesOn() const override { return !again_.empty() || (checked_ && next_part_ == 0); }
   uint32_t Prepare(io_uring_sqe& sqe, ShardTools& tools) override;
   Result<Milliseconds> Take(uint32_t part, int32_t result, ShardTools& tools) override;
   void Settle(ShardTools& tools) override;
@@ -45,19 +80,25 @@ class UringAppend : public RingOperation {
     int slab = -1;
   };
 
+  void ChooseMode();
   // The memory of the next piece, and the slab that it is in, if any.
   std::pair<Parts, int> Gather(int64_t size, ShardTools& tools);
   uint32_t Begin(ShardTools& tools);
+  uint32_t PrepareCheck(io_uring_sqe& sqe);
+  Result<Milliseconds> TakeCheck(int32_t result);
   void End(uint32_t part, ShardTools& tools);
 
-  const std::shared_ptr<DiskCore> core_;
-  UringFileRef file_;
   AppendRequest request_;
   const int64_t bytes_;
-  const std::string path_;
   Engine::Done done_;
 
-  bool direct_;
+  bool checking_ = false;  // the look at the length is under way
+  bool checked_ = false;   // and was done
+  int64_t whole_end_ = 0;  // where the file must not end before
+  struct statx facts_ {};
+  Stalls check_stalls_;
+
+  bool direct_ = false;
   const bool aligned_;    // all of the data, for direct I/O
   bool refused_ = false;  // direct I/O: all of it again, buffered, when nothing is under way
   ChainReader data_;      // of request_.data, at begun_bytes_
@@ -68,7 +109,7 @@ class UringAppend : public RingOperation {
 };
 
 // Pieces of kPieceBytesMax, a few at once.
-class UringRead : public RingOperation {
+class UringRead : public FileOperation {
  public:
   UringRead(std::shared_ptr<DiskCore> core, UringFileRef file, const ReadRequest& request,
             int pieces_at_once_max, Engine::ReadDone done);
@@ -84,12 +125,9 @@ class UringRead : public RingOperation {
  private:
   void Begin(uint32_t part, bool direct);
 
-  const std::shared_ptr<DiskCore> core_;
-  UringFileRef file_;
   const bool direct_;
   const ReadPieces cut_;
   const size_t at_once_max_;
-  const std::string path_;
   Engine::ReadDone done_;
 
   uint32_t next_part_ = 0;
@@ -99,7 +137,7 @@ class UringRead : public RingOperation {
 };
 
 // By splice; by reading and writing where that is refused. One request after the other.
-class UringPipe : public RingOperation {
+class UringPipe : public FileOperation {
  public:
   UringPipe(std::shared_ptr<DiskCore> core, UringFileRef file, const PipeRequest& request,
             Engine::Done done);
@@ -114,10 +152,7 @@ class UringPipe : public RingOperation {
  private:
   void Refuse(ShardTools& tools);
 
-  const std::shared_ptr<DiskCore> core_;
-  UringFileRef file_;
   PipeRequest request_;
-  const std::string path_;
   Engine::Done done_;
 
   ByteRange range_;  // not yet in the pipe

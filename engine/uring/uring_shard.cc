@@ -183,6 +183,7 @@ Status UringShard::SetUp() {
   if (splices) features_ += ",splice";
   tools_.emplace(ShardTools{.shard = index_,
                             .splices = splices,
+                            .stats = ring_->Offers(IORING_OP_STATX),
                             .arena = core_->arena,
                             .slabs = *slabs_,
                             .files = *files_,
@@ -235,6 +236,7 @@ void UringShard::TakeInbox() {
     give_up = give_up_ && !gave_up_;
   }
   for (const int place : taken.places) files_->Empty(place);
+  for (auto& [operation, status] : taken.opened) TakeOpened(operation, status);
   for (auto& [operation, error] : taken.rolled_back) Finish(operation, std::unexpected(error));
   for (RingOperationRef& operation : taken.operations) Accept(std::move(operation));
   if (give_up) GiveUpOperations();

@@ -90,10 +90,13 @@ class UringShard : public std::enable_shared_from_this<UringShard> {
   };
   struct Inbox {
     std::vector<RingOperationRef> operations;
+    std::vector<std::pair<RingOperationRef, Status>> opened;
     std::vector<std::pair<RingOperationRef, Error>> rolled_back;
     std::vector<int> places;
 
-    bool empty() const { return operations.empty() && rolled_back.empty() && places.empty(); }
+    bool empty() const {
+      return operations.empty() && opened.empty() && rolled_back.empty() && places.empty();
+    }
   };
 
   UringShard(int index, const UringOptions& options, std::shared_ptr<DiskCore> core,
@@ -122,6 +125,9 @@ class UringShard : public std::enable_shared_from_this<UringShard> {
   void Dequeue(RingOperation& operation);
   bool CanBegin(Lane lane);
   bool TakeLane(Lane& lane);
+  // Lets a control thread get what the operation lacks; it takes a place in its lane meanwhile.
+  void Open(const RingOperationRef& operation);
+  void TakeOpened(const RingOperationRef& operation, Status status);
   void Request(io_uring_sqe& sqe, const RingOperationRef& operation);
   // No more requests; those under way are waited for.
   void GiveUp(RingOperation& operation, Error error);
@@ -171,7 +177,7 @@ class UringShard : public std::enable_shared_from_this<UringShard> {
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_slots_;
   RingOperation::List waiting_[kLanes];
-  int running_[kLanes] = {};  // requests in the kernel
+  int running_[kLanes] = {};  // requests in the kernel, and what is being opened
   Lane last_lane_ = Lane::kRead;
   std::set<std::pair<TimePoint, RingOperationRef>> deadlines_;
   std::multimap<TimePoint, RingOperationRef> pausing_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 
 #include "engine/base/check.h"
@@ -28,6 +29,12 @@ double CpuSeconds() {
 }
 
 }  // namespace
+
+double ThreadCpuSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
 
 Stopwatch::Stopwatch() : wall_seconds_(WallSeconds()), cpu_seconds_(CpuSeconds()) {}
 

@@ -17,6 +17,9 @@ struct Usage {
   double BytesPerSecond(int64_t bytes) const { return static_cast<double>(bytes) / seconds; }
 };
 
+// CPU seconds that the calling thread has used so far.
+double ThreadCpuSeconds();
+
 class Stopwatch {
  public:
   Stopwatch();

@@ -16,7 +16,7 @@ namespace {
 using storage::IncomingBatch;
 
 constexpr char kApp[] = "bench";
-constexpr std::chrono::microseconds kPoll{200};
+constexpr std::chrono::milliseconds kPoll{1};
 
 std::vector<std::unique_ptr<engine::Engine>> MakeEngines(const std::string& data_path,
                                                          Arena& arena) {

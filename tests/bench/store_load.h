@@ -31,8 +31,8 @@ class StoreLoad {
 
   // One batch for every partition.
   void Fill(const LoadShape& shape);
-  // Asks for all of the memory, as a refused requireBuffer does. Returns the seconds that the call
-  // took: what deciding to spill costs the thread that crossed a limit.
+  // Asks for all of the memory, as a refused requireBuffer does. Returns the CPU seconds that the
+  // call took: what deciding to spill costs the thread that crossed a limit.
   double AskForAll();
   // Waits until `bytes` more than at its last call are in files.
   void WaitFlushed(int64_t bytes);

@@ -24,6 +24,7 @@ struct DiskBenchOptions {
   // Calls or requests that may be in the kernel at once.
   int at_once = 4;
   int64_t queue_max = 4096;
+  int64_t descriptors_max = 0;
   int read_pieces_max = 3;
 };
 
@@ -34,6 +35,7 @@ struct DiskBench {
       auto started = engine::PoolEngine::Start({.data_path = folder.path(),
                                                 .io_threads = options.at_once,
                                                 .queue_max = options.queue_max,
+                                                .descriptors_max = options.descriptors_max,
                                                 .read_pieces_max = options.read_pieces_max},
                                                arena, calls);
       pool = started->get();
@@ -44,6 +46,7 @@ struct DiskBench {
            .threads = 1,
            .io_depth = options.at_once,
            .queue_max = options.queue_max,
+           .descriptors_max = options.descriptors_max,
            .read_pieces_max = options.read_pieces_max},
           arena,
           {.calls = calls, .ring = [this](int) { return std::make_unique<ScriptedRing>(calls); }});

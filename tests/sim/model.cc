@@ -31,10 +31,11 @@ constexpr std::array<PartitionRange, 4> kRanges = {
 volatile uint64_t g_seed = 0;
 volatile int64_t g_step = 0;
 
-void OnAbort(int) {
+void OnDeath(int signal_number) {
+  std::signal(signal_number, SIG_DFL);
   char text[160];
   const int size = std::snprintf(
-      text, sizeof(text), "aborted: DOVETAIL_MODEL_SEED=%llu DOVETAIL_MODEL_STEPS=%lld\n",
+      text, sizeof(text), "died: DOVETAIL_MODEL_SEED=%llu DOVETAIL_MODEL_STEPS=%lld\n",
       static_cast<unsigned long long>(g_seed), static_cast<long long>(g_step));
   if (write(STDERR_FILENO, text, static_cast<size_t>(size)) < 0) _exit(1);
 }
@@ -43,10 +44,18 @@ void OnAbort(int) {
 
 Model::Model(uint64_t seed) : seed_(seed), random_(seed), world_(random_) {
   g_seed = seed;
-  std::signal(SIGABRT, OnAbort);
+  std::signal(SIGABRT, OnDeath);
+#ifdef NDEBUG  // the sanitizers have their own
+  std::signal(SIGSEGV, OnDeath);
+#endif
 }
 
-Model::~Model() { std::signal(SIGABRT, SIG_DFL); }
+Model::~Model() {
+  std::signal(SIGABRT, SIG_DFL);
+#ifdef NDEBUG
+  std::signal(SIGSEGV, SIG_DFL);
+#endif
+}
 
 bool Model::Run(int64_t steps) {
   constexpr int64_t kFullCheckSteps = 1000;
@@ -184,11 +193,11 @@ void Model::UnregisterApp() {
 // Time passes: tickets and applications that nobody uses are forgotten.
 void Model::Age() {
   const storage::StoreOptions& options = world_.options();
-  static constexpr std::array<int64_t, 5> kSeconds = {1, 20, 70, 301, 400};
+  static constexpr std::array<int64_t, 5> kSeconds = {1, 20, 70, 301, 700};
   world_.Advance(std::chrono::seconds(random_.Of(kSeconds)));
   for (const auto& entry : apps_) {
     const std::string& app = entry.first;
-    if (!random_.OneIn(4)) {
+    if (random_.OneIn(2)) {
       Expect(world_.store().Heartbeat(app).has_value(), "heartbeat of an app that lives");
       Touch(app);
     }

@@ -109,6 +109,7 @@ class Model {
   // model_writes.cc
   void Send();
   void SendFresh(const LifeRef& life);
+  void SendAgain(const LifeRef& life);
   std::vector<SentBlock> MakeBlocks(Life& life);
   SentBlock MakeBlock(Life& life);
   void Pack(std::vector<SentBlock> blocks, Outgoing& out);
@@ -171,6 +172,9 @@ class Model {
   void CheckFiles();
   bool Covers(std::vector<Batch>& batches, const std::string& index) const;
   void FlushEverything();
+  int64_t BytesIfAllWereFlushed();
+  // What the ticker does, until the disks are what they will be.
+  void LookAtDisks();
 
   // model_check.cc
   void FullCheck();
@@ -183,6 +187,7 @@ class Model {
   const uint64_t seed_;
   int64_t step_ = 0;
   bool wrong_ = false;
+  int64_t reads_made_possible_ = 0;  // times that disks were healed so that a read could go on
   std::map<std::string, int64_t> met_;
   Random random_;
   World world_;

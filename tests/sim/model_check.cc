@@ -44,7 +44,9 @@ void Model::CheckAccounts() {
   Expect(stats.tickets.load() == tickets, "the number of tickets");
   for (const Admitted& admitted : admitted_) promised += admitted.admission.ticket_bytes();
   Expect(figures.promised_bytes == promised, "what is promised");
-  Expect(figures.metadata_bytes == made * storage::kPartitionOverheadBytes, "what partitions take");
+  Expect(figures.metadata_bytes == made * storage::kPartitionOverheadBytes +
+                                       stats.extents.load() * storage::kExtentOverheadBytes,
+         "what partitions and extents take");
   Expect(stats.partitions.load() == made, "the number of partitions");
   Expect(stats.apps.load() == static_cast<int64_t>(apps_.size()), "the number of apps");
   const int64_t frozen = stats.frozen_bytes.load();
@@ -129,11 +131,7 @@ void Model::End() {
   apps_.clear();
   world_.store().Clear();
   // A disk that was broken is trusted again after a probe, which also takes its file away.
-  for (int i = 0; i < 5; ++i) {
-    world_.RunAll();
-    world_.store().CheckDisks();
-  }
-  world_.RunAll();
+  LookAtDisks();
   CheckIdle();
 }
 

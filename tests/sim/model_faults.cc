@@ -47,12 +47,14 @@ void Model::BreakAppends(int disk) {
 
 void Model::BreakOthers(int disk) {
   fakes::FaultEngine& faults = world_.faults(disk);
-  static constexpr Call kCallsThatFail[] = {Call::kOpen,    Call::kOpen,     Call::kReserve,
-                                            Call::kReserve, Call::kTruncate, Call::kSpace};
+  static constexpr Call kCallsThatFail[] = {Call::kOpen,         Call::kOpen,     Call::kReserve,
+                                            Call::kReserve,      Call::kTruncate, Call::kRemove,
+                                            Call::kRemoveFolder, Call::kSpace};
   static constexpr int kErrors[] = {EIO, EMFILE, ENOSPC};
   const Call call = random_.Of(kCallsThatFail);
   int error = random_.Of(kErrors);
   if (error == ENOSPC && call != Call::kOpen && call != Call::kReserve) error = EIO;
+  if (call == Call::kRemove || call == Call::kRemoveFolder) Met("removals that fail");
   if (random_.OneIn(3)) {
     faults.FailAll(call, error);
   } else {

@@ -96,31 +96,49 @@ bool Model::Covers(std::vector<Batch>& batches, const std::string& index) const 
 }
 
 // Every refusal lifts when its cause is gone: with disks that work, all that is in memory can be
-// flushed for one large request.
+// flushed for one large request. One disk that works is enough, also while the other one hangs.
 void Model::FlushEverything() {
   HealAll();
+  LookAtDisks();
+  const bool one_hangs = random_.OneIn(2);
+  const auto hanging = static_cast<int>(random_.Below(World::kDisks));
+  if (one_hangs) world_.faults(hanging).HangAll(fakes::Call::kAppend);
+  const LifeRef life = AnyLife();
+  std::optional<int64_t> ticket;
+  if (life && BytesIfAllWereFlushed() > 0) {
+    ticket = Require(*life, BytesIfAllWereFlushed());
+    world_.RunAll();
+    if (one_hangs) {
+      world_.Advance(
+          std::chrono::seconds(world_.options().local_file.io_duration_threshold_sec + 1));
+      LookAtDisks();
+    }
+    // What went to files takes a little of what it gave back.
+    if (!ticket) ticket = Require(*life, BytesIfAllWereFlushed());
+    Expect(ticket.has_value(), "memory that cannot be flushed though a disk works");
+  }
+  HealAll();
+  LookAtDisks();
+  if (!ticket) return;
+  Met(one_hangs ? "everything flushed past a disk that hangs" : "everything flushed");
+  // Let go of, as by a client that went away.
+  const auto admission = world_.store().AdmitSend(life->app, life->shuffle, *ticket);
+  Touch(life->app);
+  Expect(admission.has_value(), "a good ticket was refused");
+  life->tickets.erase(*ticket);
+}
+
+int64_t Model::BytesIfAllWereFlushed() {
+  const auto figures = world_.store().budget().figures();
+  return world_.options().memory.capacity_bytes - figures.promised_bytes - figures.metadata_bytes;
+}
+
+void Model::LookAtDisks() {
   for (int i = 0; i < 3; ++i) {
     world_.RunAll();
     world_.store().CheckDisks();
   }
   world_.RunAll();
-  const LifeRef life = AnyLife();
-  const auto figures = world_.store().budget().figures();
-  const int64_t bytes =
-      world_.options().memory.capacity_bytes - figures.promised_bytes - figures.metadata_bytes;
-  if (!life || bytes <= 0) return;
-  std::optional<int64_t> ticket = Require(*life, bytes);
-  if (!ticket) {
-    world_.RunAll();
-    ticket = Require(*life, bytes);
-  }
-  Expect(ticket.has_value(), "memory that cannot be flushed though the disks work");
-  if (!ticket) return;
-  Met("everything flushed");
-  // Let go of, as by a client that went away.
-  const auto admission = world_.store().AdmitSend(life->app, life->shuffle, *ticket);
-  Expect(admission.has_value(), "a good ticket was refused");
-  life->tickets.erase(*ticket);
 }
 
 }  // namespace dovetail::sim

@@ -67,6 +67,8 @@ void Model::Between(const LifeRef& life, const ReadOptions& options) {
   if (world_.store().stats().frozen_bytes.load() > 0) Met("reads during flushes");
   world_.RunSome(random_, random_.Between(1, 10));
   if (random_.OneIn(4)) SendFresh(life);
+  // Also what was sent before, and may have been flushed since.
+  if (random_.OneIn(4)) SendAgain(life);
 }
 
 bool Model::Judge(Life& life, int32_t partition, const ReadOptions& options,
@@ -94,6 +96,7 @@ bool Model::AnyDiskSlow() {
 // Disks answer, and no other answer is on its way.
 void Model::MakeReadsPossible() {
   Met(AnyDiskSlow() ? "reads of slow disks refused" : "reads that found no read memory");
+  ++reads_made_possible_;
   HealAll();
   world_.RunAll();
   world_.store().CheckDisks();
@@ -136,7 +139,15 @@ void Model::ReadMemory(const LifeRef& life, int32_t partition, const ReadOptions
   std::set<int64_t> ids;  // since the last time that the reader may have begun anew
   for (int pages = 0;; ++pages) {
     if (!Expect(pages < kPagesMax, "a reader does not come to an end")) return;
+    const int64_t made_possible = reads_made_possible_;
     Result<storage::MemoryAnswer> answer = AskPage(request);
+    if (made_possible != reads_made_possible_ && !options.interleave) {
+      // Flushes have ended meanwhile: who looks at one moment begins anew.
+      found = Found();
+      ids.clear();
+      request.last_block_id = -1;
+      continue;
+    }
     std::optional<Error> error;
     if (!answer) error = answer.error();
     if (!Judge(*life, partition, options, error)) {

@@ -180,6 +180,13 @@ void Model::SendFresh(const LifeRef& life) {
   if (const auto ticket = Require(*life, out.ticket_bytes)) SendWith(life, out, *ticket);
 }
 
+void Model::SendAgain(const LifeRef& life) {
+  if (life->recent.empty()) return;
+  Outgoing out;
+  Pack(random_.Of(life->recent), out);
+  if (const auto ticket = Require(*life, out.ticket_bytes)) SendWith(life, out, *ticket);
+}
+
 void Model::SendWith(const LifeRef& life, Outgoing& out, int64_t ticket) {
   auto admission = world_.store().AdmitSend(life->app, life->shuffle, ticket);
   Touch(life->app);

@@ -86,7 +86,21 @@ TEST_F(DataPathLookTest, RefusesWhatTakeRefusesWithItsWords) {
   EXPECT_NE(Refusal(path_ + "/foreign").find("is not the marker"), std::string::npos);
   EXPECT_EQ(DataPathClaim::Look(path_ + "/foreign").probe_folder, "") << "nothing is written there";
   Write("blocked/dovetail", "a file");
-  EXPECT_NE(Refusal(path_ + "/blocked"), "");
+  EXPECT_NE(Refusal(path_ + "/blocked").find("is not a folder"), std::string::npos);
+}
+
+TEST_F(DataPathLookTest, RefusesALinkAndAPathInAnothersFolder) {
+  fs::create_directories(path_ + "/linked");
+  fs::create_directory_symlink(path_ + "/nothing", path_ + "/linked/dovetail");
+  EXPECT_NE(Refusal(path_ + "/linked").find("is a symbolic link"), std::string::npos);
+  EXPECT_EQ(DataPathClaim::Look(path_ + "/linked").probe_folder, "");
+  fs::create_directories(path_ + "/nothing");
+  EXPECT_NE(Refusal(path_ + "/linked").find("is a symbolic link"), std::string::npos);
+  EXPECT_TRUE(fs::is_empty(path_ + "/nothing"));
+  ASSERT_TRUE(DataPathClaim::Take(path_));
+  fs::create_directories(path_ + "/dovetail/apps/n");
+  EXPECT_NE(Refusal(path_ + "/dovetail/apps/n").find("lies in"), std::string::npos);
+  EXPECT_EQ(DataPathClaim::Look(path_ + "/dovetail/apps/n").probe_folder, "");
 }
 
 TEST_F(DataPathLookTest, TheLockOfAnotherIsSeenAndKept) {

@@ -59,7 +59,7 @@ TEST(DataPathTest, WhatIsNoFolderIsRefused) {
   const std::string file = folder.Write("file", "text");
   EXPECT_TRUE(Has(Refusal(file), file + " is not a folder"));
   folder.Write("path/dovetail", "a file where the folder should be");
-  EXPECT_TRUE(Has(Refusal(folder.path() + "/path"), "Not a directory"));
+  EXPECT_TRUE(Has(Refusal(folder.path() + "/path"), "/path/dovetail is not a folder"));
 }
 
 TEST(DataPathTest, AStrangersFolderIsRefusedAndNotTouched) {
@@ -115,6 +115,66 @@ TEST(DataPathTest, WhatAFormerProcessLeftIsRemovedAndNothingElse) {
   EXPECT_EQ(Refusal(folder.path()), "");
   EXPECT_FALSE(fs::exists(fs::symlink_status(folder.path() + "/dovetail/apps")));
   EXPECT_EQ(ReadText(kept), "1");
+}
+
+TEST(DataPathTest, ALinkInThePlaceOfTheFolderIsRefusedAndNotFollowed) {
+  const ScratchFolder folder;
+  const ScratchFolder outside;
+  const std::string link = folder.path() + "/dovetail";
+  // Even to an empty folder, to nothing, and to what would pass for ours.
+  fs::create_directory(outside.path() + "/empty");
+  fs::create_directory(outside.path() + "/claimed");
+  ASSERT_EQ(Refusal(outside.path() + "/claimed"), "");
+  outside.Write("claimed/dovetail/apps/app/0.1/0.0.seg", "1");
+  for (const char* target : {"empty", "missing", "claimed/dovetail"}) {
+    const std::vector<std::string> before = Below(outside.path());
+    fs::create_directory_symlink(outside.path() + "/" + target, link);
+    EXPECT_TRUE(Has(Refusal(folder.path()), link + " is a symbolic link")) << target;
+    EXPECT_EQ(Below(outside.path()), before) << target;
+    fs::remove(link);
+  }
+}
+
+TEST(DataPathTest, APathInTheFolderOfAnotherIsRefused) {
+  const ScratchFolder folder;
+  ASSERT_EQ(Refusal(folder.path()), "");
+  const std::string claimed = folder.path() + "/dovetail";
+  fs::create_directories(claimed + "/apps/n");
+  fs::create_directory_symlink(claimed + "/apps/n", folder.path() + "/link");
+  const std::vector<std::string> before = Below(folder.path());
+  for (const std::string& path : {claimed, claimed + "/apps", claimed + "/apps/n",
+                                  claimed + "/apps/n/", folder.path() + "/link"}) {
+    EXPECT_TRUE(Has(Refusal(path), path + " lies in " + claimed + ", which belongs to another"))
+        << path;
+    EXPECT_EQ(Below(folder.path()), before) << path;
+  }
+}
+
+TEST(DataPathTest, AFolderThatOnlyHasTheNameIsNoClaim) {
+  const ScratchFolder folder;
+  fs::create_directories(folder.path() + "/dovetail/disk");
+  EXPECT_EQ(Refusal(folder.path() + "/dovetail/disk"), "");
+  ASSERT_EQ(Refusal(folder.path() + "/dovetail"), "");
+  fs::create_directory(folder.path() + "/beside");
+  EXPECT_EQ(Refusal(folder.path() + "/beside"), "");
+}
+
+TEST(DataPathTest, PathsThatNestAreRefusedBeforeThereIsAMarker) {
+  const ScratchFolder folder;
+  const std::string inner = folder.path() + "/dovetail/apps/n";
+  fs::create_directories(inner);
+  fs::create_directory_symlink(inner, folder.path() + "/link");
+  fs::create_directory(folder.path() + "/dovetail2");
+  const std::string link = folder.path() + "/link";
+  const std::string beside = folder.path() + "/dovetail2";
+  const std::vector<std::string> all = {inner, link, beside, folder.path() + "/no", folder.path()};
+  const std::string where = " lies in " + folder.path() + "/dovetail, which belongs to another";
+  EXPECT_TRUE(Has(NestedDataPath(inner, all), inner + where)) << NestedDataPath(inner, all);
+  EXPECT_TRUE(Has(NestedDataPath(link, all), link + where)) << NestedDataPath(link, all);
+  EXPECT_TRUE(Has(NestedDataPath(folder.path() + "/dovetail", all), where));
+  for (const std::string& path : {beside, folder.path() + "/no", folder.path()}) {
+    EXPECT_EQ(NestedDataPath(path, all), "");
+  }
 }
 
 class MissingMountTest : public testing::Test {

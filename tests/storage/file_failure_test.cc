@@ -174,6 +174,40 @@ TEST_F(FileFailureTest, AReadOfASlowDiskEndsAndHoldsNothing) {
   ExpectAll();
 }
 
+// A file that lost its name or its length under the daemon takes nothing but itself with it.
+TEST_F(FileFailureTest, ADamagedSegmentIsLeftForANewOne) {
+  Reopen(1);
+  Register();
+  Fill(3, 60, 5000);
+  ASSERT_TRUE(Eventually([&] { return store_->stats().frozen_bytes.load() == 0; }));
+  const int64_t created = store_->disks()[0]->stats().segments_created_total.load();
+  faults_[0]->FailNext(fakes::Call::kAppend, ENOENT);
+  Fill(3, 120, 5000);
+  ASSERT_TRUE(Eventually(
+      [&] { return store_->disks()[0]->stats().segments_created_total.load() > created; }));
+  EXPECT_TRUE(store_->disks()[0]->usable());
+  ExpectAll();
+}
+
+// Whatever is counted when a batch becomes visible must be counted before: a purge gives it back.
+TEST_F(FileFailureTest, EndingShufflesWhileTheirFlushesAreCommitted) {
+  StoreOptions options = FileOptions();
+  options.hybrid.memory_spill_high_watermark = 1e-6;
+  options.hybrid.memory_spill_low_watermark = 0;
+  Open(options);
+  for (int round = 0; round < 300; ++round) {
+    Register("app", round, 400);
+    BatchBuilder batch;
+    for (int32_t p = 0; p < 400; ++p) batch.Add(p, 1, 10, 'x');
+    ASSERT_TRUE(Send(batch, "app", round));
+    if (round % 3 != 0) std::this_thread::sleep_for(std::chrono::microseconds(round * 7 % 900));
+    store_->Unregister("app", round);
+  }
+  EXPECT_TRUE(Eventually([&] { return store_->stats().removals_pending.load() == 0; }));
+  EXPECT_EQ(store_->budget().figures().metadata_bytes, 0);
+  EXPECT_GT(store_->stats().flushed_bytes_total.load(), 0);
+}
+
 TEST_F(FileFailureTest, EndingAShuffleInTheMiddleOfAFlushLeavesNothing) {
   Register();
   for (fakes::FaultEngine* fault : faults_) fault->HangAll(fakes::Call::kAppend);

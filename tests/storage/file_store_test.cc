@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <set>
 #include <thread>
 
 #include "tests/storage/file_fixture.h"
@@ -16,6 +17,10 @@ TEST_F(FileStoreTest, WhatPassesTheWatermarkIsFlushedAndReadBack) {
   Fill(20, 40, 5000);  // 4 MB through 1 MiB
   EXPECT_GT(store_->stats().flushed_bytes_total.load(), 2 << 20);
   ExpectAll();
+  ASSERT_TRUE(Eventually([&] { return store_->stats().frozen_bytes.load() == 0; }));
+  EXPECT_EQ(store_->budget().figures().metadata_bytes,
+            store_->stats().partitions.load() * kPartitionOverheadBytes +
+                store_->stats().extents.load() * kExtentOverheadBytes);
   // Both disks took part.
   for (const auto& disk : store_->disks()) {
     EXPECT_GT(disk->stats().appended_bytes_total.load(), 0);
@@ -73,6 +78,34 @@ TEST_F(FileStoreTest, APartitionMayLieOnSeveralDisks) {
   EXPECT_EQ(Bytes(part->bytes), Bytes(whole->bytes).substr(1234, 400'000));
 }
 
+// A reader that stands at a block which is sent again after it went to disk must not skip what lies
+// between.
+TEST_F(FileStoreTest, ABlockSentAgainAfterItsFlushHidesNothing) {
+  Reopen(1);
+  Register();
+  faults_[0]->HangAll(fakes::Call::kAppend);
+  ASSERT_TRUE(Send(BatchBuilder().Add(1, 70, 400'000, 'a').Add(1, 71, 450'000, 'x')));
+  ASSERT_TRUE(Eventually([&] { return store_->stats().frozen_bytes.load() == 850'000; }));
+  ASSERT_TRUE(Send(BatchBuilder().Add(1, 72, 1000, 'b').Add(1, 73, 1000, 'c')));
+  // Two pages: the new blocks, then the one that is being flushed; the reader stops behind 70.
+  Result<MemoryAnswer> page = Read(1, -1, 2000);
+  ASSERT_TRUE(page);
+  page = Read(1, page->page.blocks.back().meta.block_id, 1000);
+  ASSERT_TRUE(page);
+  const int64_t last = page->page.blocks.back().meta.block_id;
+  EXPECT_EQ(last, 70);
+  std::set<int64_t> seen;
+  faults_[0]->Heal();
+  ASSERT_TRUE(Eventually([&] { return store_->stats().frozen_bytes.load() == 0; }));
+  ASSERT_TRUE(Send(BatchBuilder().Add(1, 74, 500, 'd')));
+  ASSERT_TRUE(Send(BatchBuilder().Add(1, 70, 400'000, 'a')));
+  Result<MemoryAnswer> rest = Read(1, last);
+  ASSERT_TRUE(rest);
+  for (const PageBlock& block : rest->page.blocks) seen.insert(block.meta.block_id);
+  EXPECT_TRUE(seen.contains(74));
+  EXPECT_TRUE(rest->page.is_end);
+}
+
 TEST_F(FileStoreTest, RangesOutsideTheCommittedLogAreInvalid) {
   Reopen(1);
   Register();
@@ -86,6 +119,36 @@ TEST_F(FileStoreTest, RangesOutsideTheCommittedLogAreInvalid) {
   EXPECT_EQ(ReadData(0, -1, 1).error().code, ErrorCode::kInvalid);
   EXPECT_EQ(ReadData(0, 0, 0).error().code, ErrorCode::kInvalid);
   EXPECT_EQ(ReadData(0, INT64_MAX, INT64_MAX).error().code, ErrorCode::kInvalid);
+}
+
+TEST_F(FileStoreTest, WhatCannotBeRemovedIsRemovedLater) {
+  for (const fakes::Call call : {fakes::Call::kRemove, fakes::Call::kRemoveFolder}) {
+    SCOPED_TRACE(static_cast<int>(call));
+    expected_.clear();
+    Reopen(1);
+    Register();
+    Fill(4, 60, 5000);
+    ASSERT_TRUE(Eventually([&] { return store_->stats().frozen_bytes.load() == 0; }));
+    faults_[0]->FailAll(call, EIO);
+    store_->Unregister("app", 0);
+    for (int64_t rounds = 1; rounds <= 3; ++rounds) {
+      ASSERT_TRUE(Eventually([&] {
+        store_->CheckDisks();
+        return faults_[0]->injected() >= rounds;
+      }));
+      EXPECT_EQ(store_->stats().removals_pending.load(), 1);
+    }
+    EXPECT_FALSE(memory_[0]->disk()->Folders().empty());
+    faults_[0]->Heal();
+    EXPECT_TRUE(Eventually([&] {
+      store_->CheckDisks();
+      return store_->stats().removals_pending.load() == 0;
+    }));
+    EXPECT_EQ(memory_[0]->disk()->Files(), std::vector<std::string>());
+    EXPECT_EQ(memory_[0]->disk()->Folders(), std::vector<std::string>{"apps"});
+    EXPECT_EQ(store_->disks()[0]->stats().segments.load(), 0);
+    EXPECT_EQ(store_->disks()[0]->stats().removals_pending.load(), 0);
+  }
 }
 
 TEST_F(FileStoreTest, AReaderSeesEveryBlockWhileFlushesRun) {

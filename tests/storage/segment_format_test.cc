@@ -223,7 +223,7 @@ class TwoFlushes : public FlushSource {
     }
     return batches;
   }
-  std::shared_ptr<IndexCache::Entry> Cache(BatchHead) override { return nullptr; }
+  std::shared_ptr<IndexCache::Entry> Cache(GroupHeads) override { return nullptr; }
   void OnCommitted(int, std::vector<Batch>& batches, std::vector<Extent> extents) override {
     for (size_t i = 0; i < batches.size(); ++i) {
       batches[i].partition->Commit(batches[i].frozen, std::move(extents[i]));

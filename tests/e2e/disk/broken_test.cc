@@ -24,7 +24,8 @@ class BrokenTest : public DiskTest {
  protected:
   static Settings Small() {
     return {"memory_store.capacity=16M", "localfile_store.min_number_of_available_disks=1",
-            "localfile_store.segment_bytes_max=4M", "localfile_store.flush_group_bytes_max=1M"};
+            "localfile_store.segment_bytes_max=4M", "localfile_store.flush_group_bytes_max=1M",
+            "stop_deadline_ms=1000"};
   }
 
   std::vector<wire::ShuffleData> NextSend() {
@@ -83,9 +84,15 @@ TEST_F(BrokenTest, AFileSystemThatTurnsReadOnlyLeavesItsDataReadable) {
   EXPECT_EQ(Metric("dovetail_ready"), 1);
   ledger().ExpectAll(target);
   EXPECT_EQ(Metric("dovetail_disk_lost_partitions_total"), 0);
-  // What cannot be removed there stays; nothing waits for it.
-  data_paths_ = {second};
-  Finish();
+  // What cannot be removed there stays, and is said to; everything else goes, and a stop is a stop.
+  client().UnregisterAll();
+  EXPECT_TRUE(daemon().WaitLog("could not be removed")) << daemon().Log();
+  EXPECT_TRUE(daemon().WaitMetric("dovetail_memory_used_bytes", 0));
+  EXPECT_TRUE(daemon().WaitMetric("dovetail_disk_segments", 0, {{"path", second}}));
+  EXPECT_TRUE(daemon().WaitMetric("dovetail_apps", 0));
+  EXPECT_EQ(AppsEntries(second), std::vector<std::string>());
+  EXPECT_EQ(daemon().Stop(), 0) << daemon().Log();
+  EXPECT_NE(daemon().Log().find("the next start removes them"), std::string::npos);
 }
 
 TEST_F(BrokenTest, AnUnwritablePathComesBack) {
@@ -160,7 +167,7 @@ TEST_F(BrokenTest, AllOfItMayBeDeletedUnderIt) {
     EXPECT_TRUE(WaitState(first, "broken", true)) << daemon().Log();
   });
   EXPECT_NE(daemon().Log().find("data path " + first + " failed a write"), std::string::npos);
-  EXPECT_NE(daemon().Log().find("was removed under the daemon; restart it"), std::string::npos);
+  EXPECT_NE(daemon().Log().find("was removed under the daemon: restart it"), std::string::npos);
   const double before = Appended(second);
   const Target other = Registered("other", kPartitions);
   Write(other, 30 * kMiB);

@@ -83,6 +83,17 @@ TEST_F(StartTest, OneBadPathIsEnough) {
   ExpectSaid(Refused({PlainPath("good"), path}), {"data path " + path});
 }
 
+TEST_F(StartTest, WithAPathInTheFolderOfAnother) {
+  const std::string inner = PlainPath("disk/dovetail/apps/n");
+  const std::string outer = folder_.path() + "/disk";
+  ExpectSaid(Refused({inner, outer}), {"start refused: data path " + inner + " lies in " + outer +
+                                       "/dovetail, which belongs"});
+  EXPECT_TRUE(fs::is_empty(inner)) << "nothing was taken";
+  const Finished probe = RunToEnd({DaemonBinary(), "--probe", inner, outer});
+  EXPECT_EQ(probe.exit_code, 4);
+  ExpectSaid(probe.out, {"would refuse it: data path " + inner + " lies in "});
+}
+
 TEST_F(StartTest, OnAReadOnlyFileSystem) {
   DOVETAIL_NEEDS_MOUNTS();
   Mount* disk = AddTmpfs("disk", 4 * kMiB);
@@ -215,9 +226,13 @@ TEST_F(StartTest, AfterSomebodyPutALinkInThePlaceOfItsFiles) {
   ledger().ExpectAll(target);
   ledger().ExpectAll(other);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path() + "/outside"), {}), 1);
+  // Nothing is removed through the link; when it is gone, what was meant is.
   client().UnregisterAll();
-  EXPECT_EQ(daemon().WaitIdle(), std::vector<std::string>());
-  EXPECT_EQ(daemon().Stop(), 0) << daemon().Log();
+  EXPECT_TRUE(daemon().WaitLog("could not be removed")) << daemon().Log();
+  EXPECT_EQ(ReadText(kept), "1");
+  fs::remove(apps);
+  fs::rename(path + "/dovetail/moved", apps);
+  Finish();
   EXPECT_EQ(ReadText(kept), "1");
 }
 

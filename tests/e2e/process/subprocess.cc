@@ -43,7 +43,7 @@ std::string ReadAll(int file) {
 
 // Between fork and exec: only what is allowed there.
 [[noreturn]] void Become(char* const* argv, char* const* environment, int out, int err,
-                         unsigned long nofile, pid_t parent) {
+                         const SubprocessOptions& options, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);
   sigset_t none;
@@ -54,9 +54,13 @@ std::string ReadAll(int file) {
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
   close(in);
-  if (nofile > 0) {
-    const rlimit limit{nofile, nofile};
+  if (options.nofile > 0) {
+    const rlimit limit{options.nofile, options.nofile};
     setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  if (options.file_bytes_hard > 0) {
+    const rlimit limit{options.file_bytes_soft, options.file_bytes_hard};
+    setrlimit(RLIMIT_FSIZE, &limit);
   }
   execve(argv[0], argv, environment);
   _exit(127);
@@ -75,8 +79,7 @@ Subprocess::Subprocess(const std::vector<std::string>& argv, const SubprocessOpt
   const pid_t parent = getpid();
   pid_ = fork();
   if (pid_ == 0) {
-    Become(argument_pointers.data(), environment_pointers.data(), out_, err_, options.nofile,
-           parent);
+    Become(argument_pointers.data(), environment_pointers.data(), out_, err_, options, parent);
   }
   if (pid_ < 0) ADD_FAILURE() << "fork failed";
 }

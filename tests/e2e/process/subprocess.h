@@ -16,6 +16,9 @@ namespace dovetail::e2e {
 struct SubprocessOptions {
   // Soft and hard limit of open file descriptors; 0 leaves them as they are.
   unsigned long nofile = 0;
+  // Soft and hard limit of the bytes of a file; 0 leaves both as they are.
+  unsigned long file_bytes_soft = 0;
+  unsigned long file_bytes_hard = 0;
   // "NAME=VALUE", over the environment of the test.
   std::vector<std::string> environment;
 };

@@ -34,7 +34,7 @@ class PagingTest : public DaemonSuite<PagingTest> {
         batch.push_back(MakeBlock(BlockId(sequence, partition, task), bytes, task));
       }
       EXPECT_EQ(client().Store(target, {MakeGroup(partition, batch)}), wire::SUCCESS);
-      all.insert(all.end(), batch.begin(), batch.end());
+      all.insert(all.begin(), batch.begin(), batch.end());  // as they are read: the newest first
     }
     return all;
   }
@@ -137,7 +137,7 @@ TEST_F(PagingTest, DuplicatesChangeNothing) {
   ExpectBlocks(rest.blocks, {sent.begin() + 21, sent.end()});
 }
 
-// A reader that follows a writer sees a growing list whose beginning never changes.
+// A reader that follows a writer sees a growing list whose end, the oldest, never changes.
 TEST_F(PagingTest, WhileOthersWrite) {
   const Target target = Registered(1);
   constexpr int kWriters = 3;
@@ -158,7 +158,7 @@ TEST_F(PagingTest, WhileOthersWrite) {
         ReadPages(client(), {.target = target, .read_bytes = 100'000, .filter = {}}, true);
     const std::vector<int64_t> now = IdsOf(read.blocks);
     ASSERT_GE(now.size(), before.size());
-    ASSERT_TRUE(std::equal(before.begin(), before.end(), now.begin())) << "the order changed";
+    ASSERT_TRUE(std::equal(before.rbegin(), before.rend(), now.rbegin())) << "the order changed";
     before = now;
   }
   std::ranges::sort(before);
