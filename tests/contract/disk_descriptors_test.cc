@@ -139,6 +139,35 @@ TEST_P(DiskDescriptors, NoneLeftIsBusyAndPasses) {
   EXPECT_TRUE(ReadsRight(0));
 }
 
+TEST_P(DiskDescriptors, AnOperationUnderWayKeepsThem) {
+  Fill();
+  calls().Hang(Kernel::kPreadv);
+  Pending<Result<SliceChain>> read = StartRead(engine(), ReadOf(files_[0], 0, 2 * kPage));
+  calls().WaitUntilHung(Kernel::kPreadv, 1);
+  for (int i = 1; i < kFiles; ++i) {
+    ASSERT_TRUE(Append(
+        engine(), AppendOf(files_[static_cast<size_t>(i)], 2 * kPage, Pattern(kPage, Seed(i)))));
+  }
+  ASSERT_TRUE(Remove(engine(), NameOf(0)));  // so they cannot be had again
+  calls().Release();
+  const Result<SliceChain> result = read.Wait();
+  ASSERT_TRUE(result);
+  EXPECT_EQ(Flat(*result), Pattern(2 * kPage, Seed(0)));
+}
+
+TEST_P(DiskDescriptors, OpeningAgainHoldsUpNoOther) {
+  Fill();
+  calls().Hang(Kernel::kOpenBelow);
+  Pending<Result<SliceChain>> read = StartRead(engine(), ReadOf(files_[0], 0, 2 * kPage));
+  calls().WaitUntilHung(Kernel::kOpenBelow, 1);
+  EXPECT_TRUE(ReadsRight(kFiles - 1));
+  EXPECT_FALSE(read.Ready());
+  calls().Release();
+  const Result<SliceChain> result = read.Wait();
+  ASSERT_TRUE(result);
+  EXPECT_EQ(Flat(*result), Pattern(2 * kPage, Seed(0)));
+}
+
 TEST_P(DiskDescriptors, ManyThreadsUseThemAtOnce) {
   Fill();
   std::vector<std::jthread> threads;

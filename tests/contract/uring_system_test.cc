@@ -193,6 +193,39 @@ TEST(UringSystem, MoreFilesThanPlaces) {
   EXPECT_GT(bench.Sum(&RingCounters::fixed_file_requests), before);
 }
 
+TEST(UringSystem, PlacesGoWithTheDescriptors) {
+  const RingBench bench({}, {.threads = 1, .descriptors_max = 4, .fixed_files_max = 2});
+  if (bench.engine->info().features.find("fixed_files") == std::string::npos) GTEST_SKIP();
+  std::vector<FileRef> files;
+  for (int i = 0; i < 8; ++i) files.push_back(*Open(*bench.engine, std::to_string(i), true));
+  for (int round = 0; round < 3; ++round) {
+    for (const FileRef& file : files) {
+      ASSERT_TRUE(
+          Append(*bench.engine,
+                 {.file = file, .offset = round * kPage, .data = ChainOf(Pattern(kPage, 1))}));
+    }
+  }
+  EXPECT_EQ(bench.Sum(&RingCounters::fixed_file_requests), 24);
+  EXPECT_EQ(bench.Sum(&RingCounters::file_table_full), 0);
+}
+
+// Then control threads look how long files are.
+TEST(UringSystem, WithoutStatNothingIsWrittenBehindAHole) {
+  const RingBench bench({.opcodes_missing = {IORING_OP_STATX}});
+  UseAll(*bench.engine);
+  const Result<FileRef> file = Open(*bench.engine, "cut", true);
+  ASSERT_TRUE(file);
+  ASSERT_TRUE(Append(*bench.engine, {.file = *file, .data = ChainOf(Pattern(4 * kPage, 1))}));
+  ASSERT_TRUE(Append(*bench.engine, {.file = *file, .offset = 4 * kPage, .data = {}}));
+  const std::string path = bench.folder.path() + "/cut";
+  std::filesystem::resize_file(path, kPage);
+  const Status behind = Append(
+      *bench.engine, {.file = *file, .offset = 4 * kPage, .data = ChainOf(Pattern(kPage, 2))});
+  ASSERT_FALSE(behind);
+  EXPECT_EQ(behind.error().code, ErrorCode::kCorrupt);
+  EXPECT_EQ(std::filesystem::file_size(path), static_cast<size_t>(kPage));
+}
+
 TEST(UringSystem, TooLittleMemoryMakesASmallerRing) {
   const RingBench bench({.entries_max = 4}, {.io_depth = 64});
   UseAll(*bench.engine);
