@@ -1,7 +1,7 @@
 // The contract of every disk engine. One Engine serves one data path with a number of shards; it
-// appends to, reads from, reserves, cuts and removes files below that path. PoolEngine (blocking
-// calls on threads), MemEngine (a disk in memory, for tests), FaultEngine (a decorator that injects
-// faults) and the io_uring engine obey every sentence below; tests/contract holds them to it.
+// appends to, reads from, reserves, cuts and removes files below that path. UringEngine (io_uring),
+// PoolEngine (blocking calls on threads), MemEngine (a disk in memory, for tests) and FaultEngine
+// (a decorator that injects faults) obey every sentence below; tests/contract holds them to it.
 //
 // Calls. Any thread may call anything; no call blocks on a device. Each accepted operation
 // completes exactly once: its done function runs on a thread of the engine (never inside the call),
@@ -78,11 +78,28 @@ struct ReadRequest {
   TimePoint deadline = TimePoint::max();
 };
 
+// Bytes of a file on their way to a socket, by way of a pipe. Always through the page cache,
+// however the file was written.
+struct PipeRequest {
+  FileRef file = nullptr;
+  int64_t offset = 0;
+  int64_t length = 0;  // > 0, at most the free room of the pipe: nobody reads before done
+  // The write end. The caller's, who keeps it open until done.
+  int pipe = -1;
+  TimePoint deadline = TimePoint::max();
+};
+
 // Of the file system that the data path lies on.
 struct SpaceInfo {
   int64_t total_bytes = 0;
   int64_t free_bytes = 0;  // for a process without privileges
   bool files_left = true;  // whether another file can be made
+};
+
+// What an engine runs on.
+struct EngineInfo {
+  std::string name = {};      // "io_uring" or "pool"
+  std::string features = {};  // of the kernel that it uses, such as "defer_taskrun,fixed_files"
 };
 
 class Engine {
@@ -101,6 +118,9 @@ class Engine {
   virtual void Open(std::string path, bool create, OpenDone done) = 0;
   virtual void Append(AppendRequest request, Done done) = 0;
   virtual void Read(ReadRequest request, ReadDone done) = 0;
+  // Puts exactly length bytes into the pipe. After a failure any part of them may be in it: the
+  // owner closes such a pipe. A pipe whose read end is closed is kIo (EPIPE), and no signal.
+  virtual void ToPipe(PipeRequest request, Done done) = 0;
   // Makes sure that the file has space for its first `end` bytes, so that a later append below that
   // needs none. May make the file longer; never shorter. kNoSpace changes nothing that was written.
   virtual void Reserve(FileRef file, int64_t end, Done done) = 0;
@@ -121,6 +141,10 @@ class Engine {
 
   // What it did so far; null where nobody counts.
   virtual const EngineCounters* counters() const { return nullptr; }
+  // And what each of its rings did, by shard; null for engines without rings.
+  virtual const RingCounters* ring_counters(int) const { return nullptr; }
+  // What it runs on, for logs and dovetail_engine_info.
+  virtual EngineInfo info() const { return {}; }
   // Operations accepted and not completed.
   virtual int64_t in_flight() const = 0;
 

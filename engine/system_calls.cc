@@ -25,6 +25,16 @@ int64_t SystemCalls::Pwritev(int fd, std::span<const iovec> parts, int64_t offse
   return OrErrno<int64_t>(pwritev(fd, parts.data(), static_cast<int>(parts.size()), offset));
 }
 
+int64_t SystemCalls::Splice(int fd, int64_t offset, int pipe, int64_t length) {
+  off64_t at = offset;
+  return OrErrno<int64_t>(
+      splice(fd, &at, pipe, nullptr, static_cast<size_t>(length), SPLICE_F_MOVE));
+}
+
+int64_t SystemCalls::WritePipe(int pipe, std::span<const std::byte> bytes) {
+  return OrErrno<int64_t>(write(pipe, bytes.data(), bytes.size()));
+}
+
 int SystemCalls::Fallocate(int fd, int64_t offset, int64_t length) {
   return OrErrno(fallocate(fd, 0, offset, length));
 }

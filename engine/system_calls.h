@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 #include <sys/vfs.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -20,6 +21,9 @@ class SystemCalls {
 
   virtual int64_t Preadv(int fd, std::span<const iovec> parts, int64_t offset);
   virtual int64_t Pwritev(int fd, std::span<const iovec> parts, int64_t offset);
+  // From a file to the write end of a pipe.
+  virtual int64_t Splice(int fd, int64_t offset, int pipe, int64_t length);
+  virtual int64_t WritePipe(int pipe, std::span<const std::byte> bytes);
   // Mode 0: the file's size grows.
   virtual int Fallocate(int fd, int64_t offset, int64_t length);
   virtual int Ftruncate(int fd, int64_t size);

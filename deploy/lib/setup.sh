@@ -25,7 +25,7 @@ BUILD_PACKAGES=(g++ cmake ninja-build ccache pkg-config git
   libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler
   libspdlog-dev libfmt-dev libtoml11-dev libcli11-dev
   prometheus-cpp-dev libcivetweb-dev libroaring-dev libisal-dev zlib1g-dev
-  libgtest-dev libgmock-dev)
+  liburing-dev libgtest-dev libgmock-dev)
 # For tests of real file systems.
 TEST_PACKAGES=(e2fsprogs fuse3 libfuse3-dev)
 PYTHON_PACKAGES=(python3 python3-venv)

@@ -16,17 +16,16 @@
 #include <vector>
 
 #include "engine/base/arena.h"
-#include "engine/counters.h"
+#include "engine/disk_core.h"
+#include "engine/disk_engine.h"
 #include "engine/engine.h"
 #include "engine/options.h"
-#include "engine/pool/pool_core.h"
-#include "engine/pool/pool_operations.h"
 #include "engine/strand.h"
 #include "engine/system_calls.h"
 
 namespace dovetail::engine {
 
-class PoolEngine : public Engine {
+class PoolEngine : public DiskEngine {
  public:
   // The folder must exist. arena: outlives the engine and every slice read through it. calls: the
   // real ones unless a test brings its own.
@@ -37,15 +36,10 @@ class PoolEngine : public Engine {
   PoolEngine(const PoolEngine&) = delete;
   PoolEngine& operator=(const PoolEngine&) = delete;
 
-  void Open(std::string path, bool create, OpenDone done) override;
   void Append(AppendRequest request, Done done) override;
   void Read(ReadRequest request, ReadDone done) override;
-  void Reserve(FileRef file, int64_t end, Done done) override;
-  void Truncate(FileRef file, int64_t size, Done done) override;
-  void Remove(std::string path, Done done) override;
-  void RemoveFolder(std::string path, Done done) override;
-  void Space(SpaceDone done) override;
-  int shards() const override { return core_->options.shards; }
+  void ToPipe(PipeRequest request, Done done) override;
+  int shards() const override { return options_.shards; }
   bool Post(int shard, std::move_only_function<void()> task) override;
   int64_t in_flight() const override { return core_->threads->in_flight(); }
   // Not to be called on a thread of the engine.
@@ -53,15 +47,14 @@ class PoolEngine : public Engine {
 
   // Operations waiting for a thread, by kind.
   int64_t waiting(Lane lane) const { return core_->threads->waiting(lane); }
-  const EngineCounters* counters() const override { return &core_->counters; }
+  EngineInfo info() const override { return {.name = "pool"}; }
 
  private:
-  explicit PoolEngine(std::shared_ptr<PoolCore> core);
+  PoolEngine(PoolOptions options, std::shared_ptr<DiskCore> core);
 
-  void SubmitControl(std::string name, ControlOperation::Work work, Done done);
-  void RefuseControl(const char* where, Done done);
+  FileMaker MakerOfFiles() override;
 
-  const std::shared_ptr<PoolCore> core_;
+  const PoolOptions options_;
   std::vector<std::unique_ptr<Strand>> shards_;
   std::mutex stop_mutex_;
   bool stopped_ = false;        // guarded by stop_mutex_

@@ -1,95 +1,44 @@
 #include "engine/pool/pool_operations.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstring>
+#include <iterator>
+#include <utility>
 
-#include "engine/base/check.h"
-#include "engine/errno.h"
+#include "engine/control_operations.h"
+#include "engine/pipe_io.h"
+#include "engine/transfer.h"
 
 namespace dovetail::engine {
 namespace {
 
-// Cells of direct I/O: of a class whose cells all lie on multiples of 4096 in memory.
-constexpr int64_t kDirectCellBytesMin = 16 << 10;
 constexpr auto kCellBytesMax = static_cast<int64_t>(Arena::kCellBytesMax);
-constexpr int64_t kGatherBytesMax = 1 << 20;  // one system call's worth
-constexpr int kAttemptsMax = 100;             // of a call that a signal interrupts
 
-int64_t AlignDown(int64_t value, int64_t alignment) { return value - value % alignment; }
-int64_t AlignUp(int64_t value, int64_t alignment) {
-  return AlignDown(value + alignment - 1, alignment);
+ReadPieces CutOf(const DiskFile& file, const ReadRequest& request) {
+  return {.range = {request.offset, request.offset + request.length},
+          .alignment = request.mode == IoMode::kDirect ? file.direct_alignment() : 1};
 }
 
-// REQUIRES: bytes is a multiple of alignment for direct I/O; 1 is buffered.
-std::shared_ptr<ArenaBuffer> MakeCell(Arena& arena, int64_t bytes, int64_t alignment) {
-  if (alignment > 1) {
-    // Above 4096 only the largest cells are sure to lie right.
-    bytes = alignment <= 4096 ? std::max(bytes, kDirectCellBytesMin) : kCellBytesMax;
+// Blocks until all of it has moved.
+Status MoveAll(DiskCore& core, const Transfer::Plan& plan, Parts parts) {
+  Transfer transfer(plan, std::move(parts), core.counters);
+  while (!transfer.done()) {
+    const int64_t result =
+        plan.way == Transfer::Way::kRead
+            ? core.calls->Preadv(transfer.fd(), transfer.Next(), transfer.offset())
+            : core.calls->Pwritev(transfer.fd(), transfer.Next(), transfer.offset());
+    const Result<Milliseconds> pause = transfer.Take(result);
+    if (!pause) return std::unexpected(pause.error());
+    PauseFor(*pause);
   }
-  auto cell = std::make_shared<ArenaBuffer>(arena, static_cast<size_t>(bytes));
-  DOVETAIL_CHECK(reinterpret_cast<uintptr_t>(cell->data()) % static_cast<size_t>(alignment) == 0);
-  return cell;
-}
-
-template <class Call>
-int RepeatInterrupted(Call call) {
-  int result = call();
-  for (int i = 1; result == -EINTR && i < kAttemptsMax; ++i) result = call();
-  return result;
-}
-
-// Copies a chain piece by piece into other memory.
-class ChainReader {
- public:
-  explicit ChainReader(const SliceChain& chain) : chain_(chain) {}
-
-  // REQUIRES: so much is left.
-  void CopyTo(std::byte* out, size_t bytes) {
-    while (bytes > 0) {
-      const ConstBytes rest = chain_[index_].bytes.subspan(done_);
-      const size_t step = std::min(bytes, rest.size());
-      if (step > 0) std::memcpy(out, rest.data(), step);
-      out += step;
-      bytes -= step;
-      done_ += step;
-      if (done_ == chain_[index_].bytes.size()) {
-        ++index_;
-        done_ = 0;
-      }
-    }
-  }
-
- private:
-  const SliceChain& chain_;
-  size_t index_ = 0;
-  size_t done_ = 0;  // bytes of the piece at index_
-};
-
-}  // namespace
-
-namespace {
-
-// Somebody else may have cut the file. Writing behind the hole would make padding of what was
-// there. needed: as far as the caller relies on it.
-Status CheckWhole(PoolCore& core, const PoolFile& file, int fd, int64_t needed) {
-  // Before the look at the size: another append may end, and grow both, in between.
-  const int64_t least = std::min(file.written_end(), needed);
-  struct statx facts {};
-  if (const int result = core.calls->Stat(fd, &facts); result < 0) {
-    return FailErrno("append: stat", -result);
-  }
-  if (static_cast<int64_t>(facts.stx_size) >= least) return {};
-  return Fail(ErrorCode::kCorrupt, "append: the file is shorter than what was written to it");
+  return {};
 }
 
 }  // namespace
 
-AppendOperation::AppendOperation(std::shared_ptr<PoolCore> core, PoolFileRef file,
+AppendOperation::AppendOperation(std::shared_ptr<DiskCore> core, DiskFileRef file,
                                  AppendRequest request, int64_t bytes, Engine::Done done)
     : Operation(Plan{.lane = Lane::kAppend, .deadline = request.deadline}),
       core_(std::move(core)),
@@ -111,7 +60,10 @@ Status AppendOperation::RunStep(int64_t) {
     file_->RefuseDirect();
     status = WriteBuffered(**open);  // the same range again, from its beginning
   }
-  if (!status) return CutBack(**open, status.error());
+  if (!status) {
+    return std::unexpected(
+        CutBack(*core_, *file_, (*open)->buffered(), request_.offset, status.error()));
+  }
   file_->GrowWritten(request_.offset + bytes_);
   core_->counters.appends.fetch_add(1, std::memory_order_relaxed);
   core_->counters.append_bytes.fetch_add(bytes_, std::memory_order_relaxed);
@@ -119,49 +71,43 @@ Status AppendOperation::RunStep(int64_t) {
 }
 
 Status AppendOperation::WriteBuffered(const Descriptors& open) {
-  return WriteAll({*core_->calls, core_->counters}, open.buffered(), Parts(request_.data),
-                  request_.offset, 1);
+  return MoveAll(*core_,
+                 {.way = Transfer::Way::kWrite,
+                  .fd = open.buffered(),
+                  .fd_any_offset = open.buffered(),
+                  .offset = request_.offset,
+                  .needed = bytes_},
+                 Parts(request_.data));
 }
 
 Status AppendOperation::WriteDirect(const Descriptors& open) {
   const int64_t alignment = file_->direct_alignment();
   ChainReader data(request_.data);
   std::vector<std::shared_ptr<ArenaBuffer>> cells;
-  const int64_t gathered_max = std::min(bytes_, kGatherBytesMax);
+  const int64_t gathered_max = std::min(bytes_, kPieceBytesMax);
   for (int64_t at = 0; at < gathered_max; at += kCellBytesMax) {
     cells.push_back(MakeCell(core_->arena, std::min(gathered_max - at, kCellBytesMax), alignment));
   }
-  for (int64_t at = 0; at < bytes_; at += kGatherBytesMax) {
-    const int64_t chunk = std::min(bytes_ - at, kGatherBytesMax);
+  for (int64_t at = 0; at < bytes_; at += kPieceBytesMax) {
+    const int64_t piece = std::min(bytes_ - at, kPieceBytesMax);
     Parts parts;
-    for (int64_t done = 0; done < chunk; done += kCellBytesMax) {
-      const auto step = static_cast<size_t>(std::min(chunk - done, kCellBytesMax));
+    for (int64_t done = 0; done < piece; done += kCellBytesMax) {
+      const auto step = static_cast<size_t>(std::min(piece - done, kCellBytesMax));
       std::byte* cell = cells[static_cast<size_t>(done / kCellBytesMax)]->data();
       data.CopyTo(cell, step);
       parts.Add(cell, step);
     }
-    Status status = WriteAll({*core_->calls, core_->counters}, open.direct(), std::move(parts),
-                             request_.offset + at, alignment);
+    Status status = MoveAll(*core_,
+                            {.way = Transfer::Way::kWrite,
+                             .fd = open.direct(),
+                             .fd_any_offset = open.buffered(),
+                             .offset = request_.offset + at,
+                             .granularity = alignment,
+                             .needed = piece},
+                            std::move(parts));
     if (!status) return status;
   }
   return {};
-}
-
-Status AppendOperation::CutBack(const Descriptors& open, Error error) {
-  file_->Shrink(request_.offset);
-  const int result =
-      RepeatInterrupted([&] { return core_->calls->Ftruncate(open.buffered(), request_.offset); });
-  core_->counters.rollbacks.fetch_add(1, std::memory_order_relaxed);
-  if (result < 0) {
-    core_->counters.rollback_failures.fetch_add(1, std::memory_order_relaxed);
-    spdlog::warn(
-        "{}/{}: an append at {} failed ({}) and could not be cut back ({}); its bytes are ignored "
-        "and overwritten by the next append",
-        core_->options.data_path, path_, request_.offset, std::strerror(error.os_error),
-        std::strerror(-result));
-    error.where = "rollback";
-  }
-  return std::unexpected(error);
 }
 
 void AppendOperation::Finish(Status status) {
@@ -175,35 +121,23 @@ std::string AppendOperation::Describe() const {
   return fmt::format("append of {} bytes to {}", bytes_, path_);
 }
 
-ReadOperation::ReadOperation(std::shared_ptr<PoolCore> core, PoolFileRef file,
-                             const ReadRequest& request, Engine::ReadDone done)
-    : Operation(PlanOf(*core, *file, request)),
+ReadOperation::ReadOperation(std::shared_ptr<DiskCore> core, DiskFileRef file,
+                             const ReadRequest& request, int pieces_at_once_max,
+                             Engine::ReadDone done)
+    : Operation(Plan{.lane = Lane::kRead,
+                     .deadline = request.deadline,
+                     .steps = CutOf(*file, request).count(),
+                     .steps_at_once_max = pieces_at_once_max}),
       core_(std::move(core)),
       file_(std::move(file)),
-      alignment_(request.mode == IoMode::kDirect ? file_->direct_alignment() : 1),
       direct_(request.mode == IoMode::kDirect),
-      range_{request.offset, request.offset + request.length},
+      cut_(CutOf(*file_, request)),
       path_(file_->path()),
-      pieces_(static_cast<size_t>(PlanOf(*core_, *file_, request).steps)),
+      pieces_(static_cast<size_t>(cut_.count())),
       done_(std::move(done)) {}
 
-Operation::Plan ReadOperation::PlanOf(const PoolCore& core, const PoolFile& file,
-                                      const ReadRequest& request) {
-  const int64_t alignment = request.mode == IoMode::kDirect ? file.direct_alignment() : 1;
-  const int64_t span = request.offset % alignment + request.length;
-  return {.lane = Lane::kRead,
-          .deadline = request.deadline,
-          .steps = (span + kPieceBytes - 1) / kPieceBytes,
-          .steps_at_once_max = core.options.read_pieces_max};
-}
-
-ReadOperation::Range ReadOperation::PieceRange(int64_t step) const {
-  const int64_t begin = AlignDown(range_.begin, alignment_) + step * kPieceBytes;
-  return {std::max(begin, range_.begin), std::min(begin + kPieceBytes, range_.end)};
-}
-
 Status ReadOperation::RunStep(int64_t step) {
-  const Range range = PieceRange(step);
+  const ByteRange range = cut_.At(step);
   const Result<DescriptorsRef> open = file_->Use();
   if (!open) return std::unexpected(open.error());
   const bool direct = direct_ && file_->TakesDirect(**open);
@@ -218,30 +152,19 @@ Status ReadOperation::RunStep(int64_t step) {
 }
 
 // A direct read covers whole alignment units; the slices cover exactly what was asked for.
-Result<SliceChain> ReadOperation::ReadPiece(const Descriptors& open, Range range, bool direct) {
-  const int64_t alignment = direct ? alignment_ : 1;
-  const int64_t begin = AlignDown(range.begin, alignment);
-  const int64_t end = AlignUp(range.end, alignment);
-  Parts parts;
-  SliceChain slices;
-  for (int64_t at = begin; at < end; at += kCellBytesMax) {
-    const int64_t bytes = std::min(end - at, kCellBytesMax);
-    auto cell = MakeCell(core_->arena, bytes, alignment);
-    parts.Add(cell->data(), static_cast<size_t>(bytes));
-    const int64_t from = std::max(at, range.begin) - at;
-    const int64_t to = std::min(at + bytes, range.end) - at;
-    if (from < to) {
-      const ConstBytes exact(cell->data() + from, static_cast<size_t>(to - from));
-      slices.push_back({std::move(cell), exact});
-    }
-  }
-  const ReadFrom from{.fd = direct ? open.direct() : open.buffered(),
-                      .fd_any_offset = open.buffered(),
-                      .granularity = alignment};
-  const Status status =
-      ReadAll({*core_->calls, core_->counters}, from, std::move(parts), begin, range.end - begin);
+Result<SliceChain> ReadOperation::ReadPiece(const Descriptors& open, ByteRange range, bool direct) {
+  const int64_t alignment = direct ? cut_.alignment : 1;
+  ReadMemory memory = MakeReadMemory(core_->arena, range, alignment);
+  const Status status = MoveAll(*core_,
+                                {.way = Transfer::Way::kRead,
+                                 .fd = direct ? open.direct() : open.buffered(),
+                                 .fd_any_offset = open.buffered(),
+                                 .offset = memory.offset,
+                                 .granularity = alignment,
+                                 .needed = memory.needed},
+                                std::move(memory.parts));
   if (!status) return std::unexpected(status.error());
-  return slices;
+  return std::move(memory.slices);
 }
 
 void ReadOperation::Finish(Status status) {
@@ -250,7 +173,7 @@ void ReadOperation::Finish(Status status) {
     for (SliceChain& piece : pieces_)
       std::move(piece.begin(), piece.end(), std::back_inserter(*result));
     core_->counters.reads.fetch_add(1, std::memory_order_relaxed);
-    core_->counters.read_bytes.fetch_add(range_.end - range_.begin, std::memory_order_relaxed);
+    core_->counters.read_bytes.fetch_add(cut_.range.size(), std::memory_order_relaxed);
   } else {
     result = std::unexpected(status.error());
   }
@@ -261,61 +184,41 @@ void ReadOperation::Finish(Status status) {
 }
 
 std::string ReadOperation::Describe() const {
-  return fmt::format("read of {} bytes at {} of {}", range_.end - range_.begin, range_.begin,
-                     path_);
+  return fmt::format("read of {} bytes at {} of {}", cut_.range.size(), cut_.range.begin, path_);
 }
 
-Status ControlOperation::RunStep(int64_t) { return work_(); }
+PipeOperation::PipeOperation(std::shared_ptr<DiskCore> core, DiskFileRef file,
+                             const PipeRequest& request, Engine::Done done)
+    : Operation(Plan{.lane = Lane::kRead, .deadline = request.deadline}),
+      core_(std::move(core)),
+      file_(std::move(file)),
+      request_(request),
+      path_(file_->path()),
+      done_(std::move(done)) {}
 
-void ControlOperation::Finish(Status status) {
-  work_ = nullptr;
+Status PipeOperation::RunStep(int64_t) {
+  const Result<DescriptorsRef> open = file_->Use();
+  if (!open) return std::unexpected(open.error());
+  const PipeRange range{.fd = (*open)->buffered(),
+                        .offset = request_.offset,
+                        .length = request_.length,
+                        .pipe = request_.pipe};
+  Status status = FillPipe(*core_->calls, core_->counters, range, request_.deadline);
+  if (!status) return status;
+  core_->counters.pipes.fetch_add(1, std::memory_order_relaxed);
+  core_->counters.pipe_bytes.fetch_add(request_.length, std::memory_order_relaxed);
+  return {};
+}
+
+void PipeOperation::Finish(Status status) {
+  request_.file.reset();
+  file_.reset();
   auto done = std::move(done_);
   done(status);
 }
 
-Status OpenOperation::RunStep(int64_t) {
-  const Result<OpenedFile> opened = core_->folder->OpenFile(path_, create_);
-  if (!opened) return std::unexpected(opened.error());
-  file_ = std::make_shared<PoolFile>(core_, path_, *opened);
-  return {};
-}
-
-void OpenOperation::Finish(Status status) {
-  Result<FileRef> result = std::move(file_);
-  if (!status) result = std::unexpected(status.error());
-  auto done = std::move(done_);
-  done(std::move(result));
-}
-
-std::string OpenOperation::Describe() const { return "open of " + path_; }
-
-Status ReserveFile(PoolCore& core, PoolFile& file, int64_t end) {
-  const int64_t begin = file.reserved_end();
-  if (end <= begin) return {};
-  const Result<DescriptorsRef> open = file.Use();
-  if (!open) return std::unexpected(open.error());
-  const int fd = (*open)->buffered();
-  if (Status whole = CheckWhole(core, file, fd, file.written_end()); !whole) return whole;
-  const int result =
-      RepeatInterrupted([&] { return core.calls->Fallocate(fd, begin, end - begin); });
-  if (result == -EOPNOTSUPP || result == -ENOSYS) {
-    // Appends then find out themselves whether there is space; they roll back where there is none.
-    core.counters.unreserved.fetch_add(1, std::memory_order_relaxed);
-    return {};
-  }
-  if (result < 0) return FailErrno("reserve", -result);
-  file.GrowReserved(end);
-  return {};
-}
-
-Status TruncateFile(PoolCore& core, PoolFile& file, int64_t size) {
-  const Result<DescriptorsRef> open = file.Use();
-  if (!open) return std::unexpected(open.error());
-  const int fd = (*open)->buffered();
-  const int result = RepeatInterrupted([&] { return core.calls->Ftruncate(fd, size); });
-  if (result < 0) return FailErrno("truncate", -result);
-  file.Shrink(size);
-  return {};
+std::string PipeOperation::Describe() const {
+  return fmt::format("pipe of {} bytes at {} of {}", request_.length, request_.offset, path_);
 }
 
 }  // namespace dovetail::engine

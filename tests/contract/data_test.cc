@@ -1,7 +1,9 @@
 // Bytes in, the same bytes out: appends, reads, their sizes, ranges and ends.
 #include <cerrno>
 #include <climits>
+#include <cstdlib>
 #include <limits>
+#include <memory>
 #include <random>
 
 #include "tests/contract/engine_suite.h"
@@ -56,6 +58,27 @@ TEST_P(DataContract, PiecesMayBeEmpty) {
   const Result<Bytes> read = ReadNow(file, 0, static_cast<int64_t>(bytes.size()));
   ASSERT_TRUE(read);
   EXPECT_EQ(*read, bytes);
+}
+
+TEST_P(DataContract, TakesMemoryThatIsAlignedAsItIs) {
+  const FileRef file = Create();
+  constexpr size_t kBytes = 768 * 4096;
+  const std::shared_ptr<std::byte> memory(static_cast<std::byte*>(std::aligned_alloc(4096, kBytes)),
+                                          std::free);
+  const Bytes bytes = Pattern(kBytes, 4);
+  std::copy(bytes.begin(), bytes.end(), memory.get());
+  // Pages of it in another order, so that no piece is one stretch.
+  engine::AppendRequest request{.file = file, .mode = mode()};
+  Bytes wanted;
+  for (size_t at = kBytes; at > 0; at -= 3 * 4096) {
+    const ConstBytes part(memory.get() + at - 3 * 4096, 3 * 4096);
+    request.data.push_back({memory, part});
+    wanted.insert(wanted.end(), part.begin(), part.end());
+  }
+  ASSERT_TRUE(Append(engine(), std::move(request)));
+  const Result<Bytes> read = ReadNow(file, 0, kBytes);
+  ASSERT_TRUE(read);
+  EXPECT_TRUE(*read == wanted);
 }
 
 TEST_P(DataContract, AnAppendOfNothingSucceedsAndWritesNothing) {

@@ -6,6 +6,7 @@
 
 #include "engine/base/check.h"
 #include "engine/pool/pool_engine.h"
+#include "engine/uring/uring_engine.h"
 #include "tests/fakes/fault_engine.h"
 #include "tests/fakes/mem_engine.h"
 
@@ -44,6 +45,24 @@ class PoolSubject : public Subject {
   std::unique_ptr<engine::PoolEngine> engine_;
 };
 
+// threads, io_depth.
+template <int kThreads, int kDepth>
+class UringSubject : public Subject {
+ public:
+  explicit UringSubject(const std::string& below) : folder_(below) {
+    auto started = engine::UringEngine::Start(
+        {.data_path = folder_.path(), .threads = kThreads, .io_depth = kDepth}, arena_);
+    DOVETAIL_CHECK(started.has_value());
+    engine_ = std::move(*started);
+  }
+  Engine& engine() override { return *engine_; }
+
+ private:
+  TemporaryFolder folder_;
+  Arena arena_;
+  std::unique_ptr<engine::UringEngine> engine_;
+};
+
 class MemSubject : public Subject {
  public:
   Engine& engine() override { return engine_; }
@@ -68,6 +87,13 @@ std::unique_ptr<Subject> Make() {
   return std::make_unique<T>();
 }
 std::unique_ptr<Subject> MakePoolOnDisk() { return std::make_unique<PoolSubject>(DiskFolder()); }
+template <int kThreads, int kDepth>
+std::unique_ptr<Subject> MakeUringOnDisk() {
+  return std::make_unique<UringSubject<kThreads, kDepth>>(DiskFolder());
+}
+std::unique_ptr<Subject> MakeUringInMemory() {
+  return std::make_unique<UringSubject<2, 64>>(MemoryFolder());
+}
 std::unique_ptr<Subject> MakePoolInMemory() {
   return std::make_unique<PoolSubject>(MemoryFolder());
 }
@@ -80,6 +106,14 @@ const std::vector<SubjectKind>& SubjectKinds() {
       {"PoolOnDiskDirect", IoMode::kDirect, MakePoolOnDisk},
       {"PoolOnTmpfsBuffered", IoMode::kBuffered, MakePoolInMemory},
       {"PoolOnTmpfsDirect", IoMode::kDirect, MakePoolInMemory},
+      {"UringOnDiskBuffered", IoMode::kBuffered, MakeUringOnDisk<2, 64>},
+      {"UringOnDiskDirect", IoMode::kDirect, MakeUringOnDisk<2, 64>},
+      {"UringDepthOneBuffered", IoMode::kBuffered, MakeUringOnDisk<2, 1>},
+      {"UringDepthOneDirect", IoMode::kDirect, MakeUringOnDisk<2, 1>},
+      {"UringOneThreadBuffered", IoMode::kBuffered, MakeUringOnDisk<1, 64>},
+      {"UringOneThreadDirect", IoMode::kDirect, MakeUringOnDisk<1, 64>},
+      {"UringOnTmpfsBuffered", IoMode::kBuffered, MakeUringInMemory},
+      {"UringOnTmpfsDirect", IoMode::kDirect, MakeUringInMemory},
       {"MemBuffered", IoMode::kBuffered, Make<MemSubject>},
       {"MemDirect", IoMode::kDirect, Make<MemSubject>},
       {"FaultOverMemBuffered", IoMode::kBuffered, Make<FaultSubject>},

@@ -4,7 +4,7 @@
 
 #include "engine/errno.h"
 #include "engine/probe.h"
-#include "tests/contract/pool_suite.h"
+#include "tests/contract/disk_suite.h"
 
 namespace dovetail::contract {
 namespace {

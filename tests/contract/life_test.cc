@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <span>
 #include <thread>
 
 #include "tests/contract/engine_suite.h"
@@ -166,13 +167,14 @@ TEST_P(LifeContract, ADeadlineFarAwayChangesNothing) {
 
 TEST_P(LifeContract, TasksOfAShardRunInOrderOneAtATime) {
   constexpr int kTasks = 2000;
-  ASSERT_GE(engine().shards(), 2);
+  const int shards = std::min(2, engine().shards());
+  ASSERT_GE(shards, 1);
   std::vector<int> order[2];
   std::atomic<int> inside[2] = {};
   std::atomic<bool> overlapped = false;
   Counter done;
   for (int i = 0; i < kTasks; ++i) {
-    for (const int shard : {0, 1}) {
+    for (int shard = 0; shard < shards; ++shard) {
       ASSERT_TRUE(engine().Post(shard, [&, i, shard] {
         if (inside[shard].fetch_add(1) != 0) overlapped = true;
         order[shard].push_back(i);
@@ -181,9 +183,9 @@ TEST_P(LifeContract, TasksOfAShardRunInOrderOneAtATime) {
       }));
     }
   }
-  done.WaitFor(2 * kTasks);
+  done.WaitFor(shards * kTasks);
   EXPECT_FALSE(overlapped);
-  for (const auto& ran : order) {
+  for (const auto& ran : std::span(order).first(static_cast<size_t>(shards))) {
     ASSERT_EQ(ran.size(), static_cast<size_t>(kTasks));
     EXPECT_TRUE(std::is_sorted(ran.begin(), ran.end()));
   }
@@ -195,7 +197,7 @@ TEST_P(LifeContract, ATaskMayPostAndCall) {
   ASSERT_TRUE(engine().Post(0, [&] {
     engine().Append(AppendOf(file, 0, Pattern(RoundUp(file, 100), 1)), [&](Status status) {
       EXPECT_TRUE(status);
-      EXPECT_TRUE(engine().Post(1, [&] { done.Arrive(); }));
+      EXPECT_TRUE(engine().Post(engine().shards() - 1, [&] { done.Arrive(); }));
     });
     EXPECT_TRUE(engine().Post(0, [&] { done.Arrive(); }));
   }));
@@ -215,7 +217,7 @@ TEST_P(LifeContract, StopCompletesEverythingThatWasAccepted) {
         EXPECT_TRUE(status);
         count->fetch_add(1);
       });
-      ASSERT_TRUE(engine().Post(round % 2, [&] { ++tasks; }));
+      ASSERT_TRUE(engine().Post(round % engine().shards(), [&] { ++tasks; }));
     }
   }
   EXPECT_TRUE(engine().Stop(TimePoint::max()));

@@ -92,10 +92,35 @@ std::optional<ScriptedCalls::Act> ScriptedCalls::Enter(Kernel call) {
   changed_.notify_all();
   changed_.wait(lock, [&] { return !hang_[index]; });
   --hung_[index];
+  return TakeAct(index);
+}
+
+std::optional<ScriptedCalls::Act> ScriptedCalls::TakeAct(size_t index) {
   if (next_[index].empty()) return always_[index];
   const std::optional<Act> act = next_[index].front();
   next_[index].pop_front();
   return act;
+}
+
+std::optional<ScriptedCalls::Act> ScriptedCalls::Draw(Kernel call) {
+  std::lock_guard lock(mutex_);
+  ++count_[IndexOf(call)];
+  return TakeAct(IndexOf(call));
+}
+
+bool ScriptedCalls::BeginHang(Kernel call) {
+  std::lock_guard lock(mutex_);
+  if (!hang_[IndexOf(call)]) return false;
+  ++hung_[IndexOf(call)];
+  changed_.notify_all();
+  return true;
+}
+
+bool ScriptedCalls::EndHang(Kernel call) {
+  std::lock_guard lock(mutex_);
+  if (hang_[IndexOf(call)]) return false;
+  --hung_[IndexOf(call)];
+  return true;
 }
 
 int64_t ScriptedCalls::Preadv(int fd, std::span<const iovec> parts, int64_t offset) {

@@ -48,6 +48,13 @@ class ScriptedCalls : public engine::SystemCalls {
   // Waits until so many calls of that kind hang.
   void WaitUntilHung(Kernel call, int calls);
 
+  // For a ring, which cannot wait in a call. What the next one of that kind does; counts it.
+  std::optional<Act> Draw(Kernel call);
+  // Whether calls of that kind hang; counts this one among them.
+  bool BeginHang(Kernel call);
+  // Whether they were released; counts this one no more then.
+  bool EndHang(Kernel call);
+
   int64_t count(Kernel call) const;
   // The offset and length of the last fallocate.
   int64_t reserve_offset() const;
@@ -62,6 +69,7 @@ class ScriptedCalls : public engine::SystemCalls {
   int Close(int fd) override;
 
  private:
+  std::optional<Act> TakeAct(size_t index);  // REQUIRES mutex_
   // Counts the call, waits while it hangs, and takes its act.
   std::optional<Act> Enter(Kernel call);
 

@@ -18,10 +18,11 @@ using engine::AppendRequest;
 using engine::FailErrno;
 using engine::FileRef;
 using engine::IoMode;
+using engine::PipeRequest;
 using engine::ReadRequest;
 
-constexpr const char* kNames[] = {"open",     "append", "read",          "reserve",
-                                  "truncate", "remove", "remove folder", "space"};
+constexpr const char* kNames[] = {"open",   "append",        "read",  "reserve", "truncate",
+                                  "remove", "remove folder", "space", "pipe"};
 static_assert(std::size(kNames) == kCalls);
 
 size_t IndexOf(Call call) { return static_cast<size_t>(call); }
@@ -275,6 +276,24 @@ void FaultEngine::Read(ReadRequest request, ReadDone done) {
             Leave(fault.late, Bind(std::move(done), std::move(result)));
           };
           inner_.Read(std::move(request), std::move(end));
+        });
+}
+
+void FaultEngine::ToPipe(PipeRequest request, Done done) {
+  const TimePoint deadline = request.deadline;
+  Enter(Call::kToPipe, 0, deadline,
+        [this, request = std::move(request), done = std::move(done)](
+            const Fault& fault, std::optional<Error> error) mutable {
+          if (error) {
+            request = {};
+            return done(std::unexpected(*error));
+          }
+          auto end = [this, fault, done = std::move(done)](Status status) mutable {
+            if (fault.os_error != 0) status = FailErrno("pipe", fault.os_error);
+            Leave(fault.late, Bind(std::move(done), status));
+          };
+          // Any part of the bytes may be in a pipe that failed; all of them is one.
+          inner_.ToPipe(std::move(request), std::move(end));
         });
 }
 

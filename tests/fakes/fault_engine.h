@@ -39,9 +39,10 @@ enum class Call : uint8_t {
   kTruncate,
   kRemove,
   kRemoveFolder,
-  kSpace
+  kSpace,
+  kToPipe
 };
-inline constexpr size_t kCalls = 8;
+inline constexpr size_t kCalls = 9;
 
 struct FaultOptions {
   uint64_t seed = 1;
@@ -71,6 +72,7 @@ class FaultEngine : public engine::Engine {
   void Open(std::string path, bool create, OpenDone done) override;
   void Append(engine::AppendRequest request, Done done) override;
   void Read(engine::ReadRequest request, ReadDone done) override;
+  void ToPipe(engine::PipeRequest request, Done done) override;
   void Reserve(engine::FileRef file, int64_t end, Done done) override;
   void Truncate(engine::FileRef file, int64_t size, Done done) override;
   void Remove(std::string path, Done done) override;

@@ -43,6 +43,7 @@ class MemEngine : public engine::Engine {
   void Open(std::string path, bool create, OpenDone done) override;
   void Append(engine::AppendRequest request, Done done) override;
   void Read(engine::ReadRequest request, ReadDone done) override;
+  void ToPipe(engine::PipeRequest request, Done done) override;
   void Reserve(engine::FileRef file, int64_t end, Done done) override;
   void Truncate(engine::FileRef file, int64_t size, Done done) override;
   void Remove(std::string path, Done done) override;

@@ -5,14 +5,14 @@
 #include <filesystem>
 #include <thread>
 
-#include "tests/contract/pool_suite.h"
+#include "tests/contract/disk_suite.h"
 
 namespace dovetail::contract {
 namespace {
 
 using engine::FileRef;
 using engine::Lane;
-using PoolThreading = PoolSuite;
+using DiskThreading = DiskSuite;
 
 constexpr int64_t kPage = 4096;
 constexpr int64_t kMiB = 1 << 20;
@@ -20,10 +20,10 @@ constexpr int64_t kMiB = 1 << 20;
 ErrorCode CodeOf(const auto& result) { return result.error().code; }
 TimePoint Soon() { return std::chrono::steady_clock::now() + Milliseconds(20); }
 
-INSTANTIATE_TEST_SUITE_P(Modes, PoolThreading, BothModes(), NameOfMode);
+INSTANTIATE_TEST_SUITE_P(Cases, DiskThreading, DiskCases(), NameOfCase);
 
-TEST_P(PoolThreading, AFullListIsBusyAndOnlyThatList) {
-  Restart({.io_threads = 2, .queue_max = 3});
+TEST_P(DiskThreading, AFullListIsBusyAndOnlyThatList) {
+  Restart({.at_once = 2, .queue_max = 3});
   const FileRef file = Create();
   const Bytes bytes = Pattern(kPage, 1);
   ASSERT_TRUE(Append(engine(), AppendOf(file, 0, bytes)));
@@ -34,7 +34,7 @@ TEST_P(PoolThreading, AFullListIsBusyAndOnlyThatList) {
   for (int i = 2; i < 5; ++i) {
     taken.push_back(StartAppend(engine(), AppendOf(file, i * kPage, bytes)));
   }
-  EXPECT_EQ(bench_->engine->waiting(Lane::kAppend), 3);
+  EXPECT_EQ(bench_->waiting(Lane::kAppend), 3);
   const Status refused = Append(engine(), AppendOf(file, 5 * kPage, bytes));
   ASSERT_FALSE(refused);
   EXPECT_EQ(CodeOf(refused), ErrorCode::kBusy);
@@ -47,8 +47,8 @@ TEST_P(PoolThreading, AFullListIsBusyAndOnlyThatList) {
   EXPECT_TRUE(Append(engine(), AppendOf(file, 5 * kPage, bytes)));
 }
 
-TEST_P(PoolThreading, NeitherReadsNorAppendsStarveBehindTheOther) {
-  Restart({.io_threads = 3});
+TEST_P(DiskThreading, NeitherReadsNorAppendsStarveBehindTheOther) {
+  Restart({.at_once = 3});
   const FileRef file = Create();
   const Bytes bytes = Pattern(kPage, 1);
   ASSERT_TRUE(Append(engine(), AppendOf(file, 0, bytes)));
@@ -63,10 +63,12 @@ TEST_P(PoolThreading, NeitherReadsNorAppendsStarveBehindTheOther) {
   calls().Release();
   for (auto& read : reads) EXPECT_TRUE(read.Wait());
 
+  std::vector<FileRef> files;
+  for (int i = 0; i < 20; ++i) files.push_back(Create(fmt::format("other{}", i)));
   calls().Hang(Kernel::kPwritev);
   std::vector<Pending<Status>> appends;
-  for (int i = 0; i < 20; ++i) {
-    appends.push_back(StartAppend(engine(), AppendOf(file, (20 + i) * kPage, bytes)));
+  for (const FileRef& other : files) {
+    appends.push_back(StartAppend(engine(), AppendOf(other, 0, bytes)));
   }
   calls().WaitUntilHung(Kernel::kPwritev, 2);
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(Read(engine(), ReadOf(file, 0, kPage)));
@@ -74,7 +76,7 @@ TEST_P(PoolThreading, NeitherReadsNorAppendsStarveBehindTheOther) {
   for (auto& append : appends) EXPECT_TRUE(append.Wait());
 }
 
-TEST_P(PoolThreading, ASlowRemovalHoldsNoTransfer) {
+TEST_P(DiskThreading, ASlowRemovalHoldsNoTransfer) {
   const FileRef file = Create();
   const Bytes bytes = Pattern(kPage, 1);
   calls().Hang(Kernel::kUnlinkAt);
@@ -87,8 +89,8 @@ TEST_P(PoolThreading, ASlowRemovalHoldsNoTransfer) {
   for (auto& removal : removals) EXPECT_TRUE(removal.Wait());
 }
 
-TEST_P(PoolThreading, ADeadlineEndsWhatStillWaits) {
-  Restart({.io_threads = 1});
+TEST_P(DiskThreading, ADeadlineEndsWhatStillWaits) {
+  Restart({.at_once = 1});
   const FileRef file = Create();
   ASSERT_TRUE(Append(engine(), AppendOf(file, 0, Pattern(kPage, 1))));
   calls().Hang(Kernel::kPwritev);
@@ -110,13 +112,13 @@ TEST_P(PoolThreading, ADeadlineEndsWhatStillWaits) {
   EXPECT_FALSE(Read(engine(), ReadOf(file, 2 * kPage, 1)));
 }
 
-TEST_P(PoolThreading, ADeadlineWaitsForWhatTheKernelHolds) {
-  Restart({.io_threads = 1});
+TEST_P(DiskThreading, ADeadlineWaitsForWhatTheKernelHolds) {
+  Restart({.at_once = 1});
   FileRef file = Create();
   calls().Hang(Kernel::kPwritev);
   auto bytes = std::make_shared<Bytes>(Pattern(kPage, 2));
   const std::weak_ptr<Bytes> watched = bytes;
-  engine::AppendRequest append{.file = file, .mode = GetParam(), .deadline = Soon()};
+  engine::AppendRequest append{.file = file, .mode = mode(), .deadline = Soon()};
   append.data.push_back({bytes, *bytes});
   bytes.reset();
   auto held = StartAppend(engine(), std::move(append));
@@ -134,14 +136,14 @@ TEST_P(PoolThreading, ADeadlineWaitsForWhatTheKernelHolds) {
   file.reset();
   ASSERT_TRUE(Remove(engine(), "file"));
   EXPECT_EQ(calls().count(Kernel::kClose) - closed_by_remove, closed_by_remove - closed);
-  EXPECT_EQ(bench_->engine->counters()->descriptors, 2);
+  EXPECT_EQ(counters().descriptors, 2);
   calls().Release();
   EXPECT_TRUE(held.Wait());
   EXPECT_TRUE(watched.expired());
 }
 
-TEST_P(PoolThreading, ADeadlineBeginsNoMorePiecesOfARead) {
-  Restart({.io_threads = 4, .read_pieces_max = 2});
+TEST_P(DiskThreading, ADeadlineBeginsNoMorePiecesOfARead) {
+  Restart({.at_once = 4, .read_pieces_max = 2});
   const FileRef file = Create();
   ASSERT_TRUE(Append(engine(), AppendOf(file, 0, Pattern(8 * kMiB, 1))));
   const int64_t before = calls().count(Kernel::kPreadv);
@@ -158,8 +160,8 @@ TEST_P(PoolThreading, ADeadlineBeginsNoMorePiecesOfARead) {
   EXPECT_EQ(bench_->arena.used_bytes(), 0);
 }
 
-TEST_P(PoolThreading, PiecesOfOneReadRunAtOnceUpToTheLimit) {
-  Restart({.io_threads = 5, .read_pieces_max = 3});
+TEST_P(DiskThreading, PiecesOfOneReadRunAtOnceUpToTheLimit) {
+  Restart({.at_once = 5, .read_pieces_max = 3});
   const FileRef file = Create();
   const Bytes bytes = Pattern(8 * kMiB, 1);
   ASSERT_TRUE(Append(engine(), AppendOf(file, 0, bytes)));
@@ -178,7 +180,7 @@ TEST_P(PoolThreading, PiecesOfOneReadRunAtOnceUpToTheLimit) {
   EXPECT_TRUE(Flat(*chain) == bytes);
 }
 
-TEST_P(PoolThreading, StopWaitsForWhatRuns) {
+TEST_P(DiskThreading, StopWaitsForWhatRuns) {
   const FileRef file = Create();
   calls().Hang(Kernel::kPwritev);
   std::vector<Pending<Status>> appends;
@@ -197,16 +199,16 @@ TEST_P(PoolThreading, StopWaitsForWhatRuns) {
   for (auto& append : appends) EXPECT_TRUE(append.Wait());
 }
 
-TEST_P(PoolThreading, AHungDiskIsLeftBehind) {
+TEST_P(DiskThreading, AHungDiskIsLeftBehind) {
   // Leaked on purpose, and still reachable.
-  static auto* const leaked = new std::vector<std::unique_ptr<PoolBench>>();
-  Restart({.io_threads = 2});
+  static auto* const leaked = new std::vector<std::unique_ptr<DiskBench>>();
+  Restart({.at_once = 2});
   FileRef file = Create();
   calls().Hang(Kernel::kPwritev);
   auto owned = std::make_shared<Bytes>(Pattern(kPage, 1));
   const std::weak_ptr<Bytes> watched = owned;
   const auto late = std::make_shared<std::atomic<int>>(0);
-  engine::AppendRequest append{.file = file, .mode = GetParam()};
+  engine::AppendRequest append{.file = file, .mode = mode()};
   append.data.push_back({owned, *owned});
   owned.reset();
   engine().Append(std::move(append), [late](Status) { ++*late; });
@@ -225,9 +227,13 @@ TEST_P(PoolThreading, AHungDiskIsLeftBehind) {
   EXPECT_EQ(CodeOf(Append(engine(), AppendOf(file, 0, {}))), ErrorCode::kShutdown);
 
   // The disk comes back: the bytes may be used to the end, and nobody is called any more.
-  const int64_t before = bench_->engine->counters()->appends;
+  const int64_t before = counters().appends;
   calls().Release();
-  while (bench_->engine->counters()->appends == before) std::this_thread::yield();
+  if (uring()) {
+    while (engine().ring_counters(0)->in_kernel != 0) std::this_thread::yield();
+  } else {
+    while (counters().appends == before) std::this_thread::yield();
+  }
   EXPECT_EQ(*late, 0);
   EXPECT_FALSE(watched.expired());
   file.reset();
@@ -235,17 +241,17 @@ TEST_P(PoolThreading, AHungDiskIsLeftBehind) {
   leaked->push_back(std::move(bench_));
 }
 
-TEST_P(PoolThreading, ClosingDoesNotBlockWhoLetsGo) {
+TEST_P(DiskThreading, ClosingDoesNotBlockWhoLetsGo) {
   FileRef file = Create();
   ASSERT_TRUE(Append(engine(), AppendOf(file, 0, Pattern(kPage, 1))));
-  EXPECT_EQ(bench_->engine->counters()->descriptors, 2);
+  EXPECT_EQ(counters().descriptors, 2);
   calls().Hang(Kernel::kClose);
   file.reset();  // comes back although close hangs
   calls().WaitUntilHung(Kernel::kClose, 1);
-  EXPECT_EQ(bench_->engine->counters()->descriptors, 2);
+  EXPECT_EQ(counters().descriptors, 2);
   calls().Release();
   EXPECT_TRUE(engine().Stop(TimePoint::max()));
-  EXPECT_EQ(bench_->engine->counters()->descriptors, 0);
+  EXPECT_EQ(counters().descriptors, 0);
 }
 
 }  // namespace

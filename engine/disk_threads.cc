@@ -1,10 +1,11 @@
-#include "engine/pool/pool_threads.h"
+#include "engine/disk_threads.h"
 
 #include <pthread.h>
 
 #include <algorithm>
 
 #include "engine/base/check.h"
+#include "engine/pipe_io.h"
 
 namespace dovetail::engine {
 namespace {
@@ -13,37 +14,42 @@ size_t IndexOf(Lane lane) { return static_cast<size_t>(lane); }
 
 }  // namespace
 
-std::shared_ptr<PoolThreads> PoolThreads::Start(const Limits& limits) {
-  std::shared_ptr<PoolThreads> threads(new PoolThreads(limits));
+std::shared_ptr<DiskThreads> DiskThreads::Start(const Limits& limits) {
+  std::shared_ptr<DiskThreads> threads(new DiskThreads(limits));
   threads->Launch();
   return threads;
 }
 
-PoolThreads::PoolThreads(const Limits& limits)
+DiskThreads::DiskThreads(const Limits& limits)
     : limits_(limits), lane_running_max_(std::max(1, limits.io_threads - 1)) {
-  DOVETAIL_CHECK(limits.io_threads > 0 && limits.control_threads > 0 && limits.queue_max > 0);
+  DOVETAIL_CHECK(limits.io_threads >= 0 && limits.control_threads > 0 && limits.queue_max > 0);
 }
 
-PoolThreads::~PoolThreads() { DOVETAIL_CHECK(in_flight_ == 0 && refused_.empty()); }
+DiskThreads::~DiskThreads() { DOVETAIL_CHECK(in_flight_ == 0 && refused_.empty()); }
 
-void PoolThreads::Launch() {
-  const auto launch = [this](const char* name, void (PoolThreads::*loop)()) {
-    std::thread thread([self = shared_from_this(), loop] { (self.get()->*loop)(); });
+void DiskThreads::Launch() {
+  const auto launch = [this](const char* name, void (DiskThreads::*loop)()) {
+    std::thread thread([self = shared_from_this(), loop] {
+      // Filling a pipe that nobody reads is an error, not the end of the process.
+      BlockBrokenPipeSignal();
+      (self.get()->*loop)();
+    });
     pthread_setname_np(thread.native_handle(), name);
     return thread;
   };
   for (int i = 0; i < limits_.io_threads; ++i) {
-    workers_.push_back(launch("disk-io", &PoolThreads::IoLoop));
+    workers_.push_back(launch("disk-io", &DiskThreads::IoLoop));
   }
   for (int i = 0; i < limits_.control_threads; ++i) {
-    workers_.push_back(launch("disk-control", &PoolThreads::ControlLoop));
+    workers_.push_back(launch("disk-control", &DiskThreads::ControlLoop));
   }
-  timer_ = launch("disk-timer", &PoolThreads::TimerLoop);
+  timer_ = launch("disk-timer", &DiskThreads::TimerLoop);
 }
 
-void PoolThreads::Submit(OperationRef operation) {
+void DiskThreads::Submit(OperationRef operation) {
   Lock lock(mutex_);
   const Lane lane = operation->plan_.lane;
+  DOVETAIL_CHECK(lane == Lane::kControl || limits_.io_threads > 0);
   if (stopping_) {
     refused_.emplace_back(std::move(operation), Error{ErrorCode::kShutdown, 0, "engine stopped"});
     timer_work_.notify_one();
@@ -63,14 +69,14 @@ void PoolThreads::Submit(OperationRef operation) {
   Enqueue(operation);
 }
 
-void PoolThreads::Refuse(OperationRef operation, Error error) {
+void DiskThreads::Refuse(OperationRef operation, Error error) {
   Lock lock(mutex_);
   if (stopping_) error = {ErrorCode::kShutdown, 0, "engine stopped"};
   refused_.emplace_back(std::move(operation), error);
   timer_work_.notify_one();
 }
 
-void PoolThreads::RunCleanup(std::move_only_function<void()> cleanup) {
+void DiskThreads::RunCleanup(std::move_only_function<void()> cleanup) {
   {
     Lock lock(mutex_);
     if (!workers_end_) {
@@ -82,32 +88,32 @@ void PoolThreads::RunCleanup(std::move_only_function<void()> cleanup) {
   cleanup();
 }
 
-int64_t PoolThreads::in_flight() const {
+int64_t DiskThreads::in_flight() const {
   Lock lock(mutex_);
   return in_flight_;
 }
 
-int64_t PoolThreads::waiting(Lane lane) const {
+int64_t DiskThreads::waiting(Lane lane) const {
   Lock lock(mutex_);
   return static_cast<int64_t>(waiting_[IndexOf(lane)].size());
 }
 
 // All, though one would do: pthread_cond_signal of Debian 12's glibc may wake nobody when several
 // threads wait (sourceware bug 25847).
-void PoolThreads::NotifyWork(Lane lane) {
+void DiskThreads::NotifyWork(Lane lane) {
   (lane == Lane::kControl ? control_work_ : io_work_).notify_all();
 }
 
-bool PoolThreads::HasSteps(const Operation& operation) {
+bool DiskThreads::HasSteps(const Operation& operation) {
   return operation.next_step_ < operation.plan_.steps;
 }
 
-bool PoolThreads::CanBegin(Lane lane) const {
+bool DiskThreads::CanBegin(Lane lane) const {
   return !waiting_[IndexOf(lane)].empty() &&
          (lane == Lane::kControl || running_[IndexOf(lane)] < lane_running_max_);
 }
 
-bool PoolThreads::TakeIoLane(Lane& lane) {
+bool DiskThreads::TakeIoLane(Lane& lane) {
   // The other kind first, then the same again.
   const Lane other = last_io_lane_ == Lane::kRead ? Lane::kAppend : Lane::kRead;
   if (!CanBegin(other) && !CanBegin(last_io_lane_)) return false;
@@ -116,7 +122,7 @@ bool PoolThreads::TakeIoLane(Lane& lane) {
   return true;
 }
 
-void PoolThreads::IoLoop() {
+void DiskThreads::IoLoop() {
   Lock lock(mutex_);
   while (true) {
     Lane lane{};
@@ -130,7 +136,7 @@ void PoolThreads::IoLoop() {
   }
 }
 
-void PoolThreads::ControlLoop() {
+void DiskThreads::ControlLoop() {
   Lock lock(mutex_);
   while (true) {
     if (!cleanups_.empty()) {
@@ -153,26 +159,26 @@ void PoolThreads::ControlLoop() {
   }
 }
 
-void PoolThreads::Enqueue(const OperationRef& operation) {
+void DiskThreads::Enqueue(const OperationRef& operation) {
   Operation::List& list = waiting_[IndexOf(operation->plan_.lane)];
   operation->place_ = list.insert(list.end(), operation);
   NotifyWork(operation->plan_.lane);
 }
 
-void PoolThreads::Dequeue(Operation& operation) {
+void DiskThreads::Dequeue(Operation& operation) {
   if (!operation.place_) return;
   waiting_[IndexOf(operation.plan_.lane)].erase(*operation.place_);
   operation.place_.reset();
 }
 
-void PoolThreads::GiveUp(Operation& operation, Error error) {
+void DiskThreads::GiveUp(Operation& operation, Error error) {
   if (!operation.error_) operation.error_ = error;
   operation.next_step_ = operation.plan_.steps;
   deadlines_.erase({operation.plan_.deadline, &operation});
   Dequeue(operation);
 }
 
-void PoolThreads::RunOne(Lock& lock, Lane lane) {
+void DiskThreads::RunOne(Lock& lock, Lane lane) {
   OperationRef operation = waiting_[IndexOf(lane)].front();
   Dequeue(*operation);
   const TimePoint deadline = operation->plan_.deadline;
@@ -205,7 +211,7 @@ void PoolThreads::RunOne(Lock& lock, Lane lane) {
   FinishIfOver(lock, operation);
 }
 
-void PoolThreads::FinishIfOver(Lock& lock, OperationRef& operation) {
+void DiskThreads::FinishIfOver(Lock& lock, OperationRef& operation) {
   if (operation->running_ > 0) return;
   in_kernel_.erase(operation.get());
   if (HasSteps(*operation)) return;
@@ -226,7 +232,7 @@ void PoolThreads::FinishIfOver(Lock& lock, OperationRef& operation) {
   idle_.notify_all();
 }
 
-void PoolThreads::AnswerRefused(Lock& lock) {
+void DiskThreads::AnswerRefused(Lock& lock) {
   auto refused = std::exchange(refused_, {});
   ++finishing_;
   lock.unlock();
@@ -237,7 +243,7 @@ void PoolThreads::AnswerRefused(Lock& lock) {
   idle_.notify_all();
 }
 
-bool PoolThreads::ExpireOne(Lock& lock) {
+bool DiskThreads::ExpireOne(Lock& lock) {
   if (deadlines_.empty() || deadlines_.begin()->first > std::chrono::steady_clock::now()) {
     return false;
   }
@@ -250,7 +256,7 @@ bool PoolThreads::ExpireOne(Lock& lock) {
   return true;
 }
 
-void PoolThreads::TimerLoop() {
+void DiskThreads::TimerLoop() {
   Lock lock(mutex_);
   while (true) {
     if (!refused_.empty()) {
@@ -268,12 +274,12 @@ void PoolThreads::TimerLoop() {
   }
 }
 
-bool PoolThreads::Idle() const {
+bool DiskThreads::Idle() const {
   return in_flight_ == 0 && finishing_ == 0 && cleanups_.empty() && cleaning_ == 0;
 }
 
 // What waits has not touched the disk; it ends here, on the timer, before Stop returns.
-void PoolThreads::CancelWaiting(Lock& lock) {
+void DiskThreads::CancelWaiting(Lock& lock) {
   const Error error{ErrorCode::kShutdown, 0, "engine stopped"};
   for (Operation::List& list : waiting_) {
     while (!list.empty()) {
@@ -288,7 +294,7 @@ void PoolThreads::CancelWaiting(Lock& lock) {
   idle_.wait(lock, [this] { return refused_.empty() && finishing_ == 0; });
 }
 
-int64_t PoolThreads::Stop(TimePoint deadline) {
+int64_t DiskThreads::Stop(TimePoint deadline) {
   Lock lock(mutex_);
   DOVETAIL_CHECK(!workers_end_);
   stopping_ = true;
@@ -307,14 +313,14 @@ int64_t PoolThreads::Stop(TimePoint deadline) {
   return held;
 }
 
-std::vector<std::string> PoolThreads::DescribeHeld() const {
+std::vector<std::string> DiskThreads::DescribeHeld() const {
   Lock lock(mutex_);
   std::vector<std::string> held;
   for (const Operation* operation : in_kernel_) held.push_back(operation->Describe());
   return held;
 }
 
-void PoolThreads::EndTimer() {
+void DiskThreads::EndTimer() {
   {
     Lock lock(mutex_);
     timer_ends_ = true;

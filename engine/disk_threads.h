@@ -1,5 +1,5 @@
-// The threads of one pool engine and the bounded lists in front of them: who waits, who runs, what
-// is given up at a deadline, and how all of it ends.
+// The threads of one data path that may block in the kernel, and the bounded lists in front of
+// them: who waits, who runs, what is given up at a deadline, and how all of it ends.
 //
 // Reads and appends share the I/O threads, taken in turn, each kind at most all but one of them
 // (with two or more), so that neither starves behind the other. What may block without moving data
@@ -22,24 +22,24 @@
 #include <utility>
 #include <vector>
 
-#include "engine/pool/operation.h"
+#include "engine/operation.h"
 
 namespace dovetail::engine {
 
-class PoolThreads : public std::enable_shared_from_this<PoolThreads> {
+class DiskThreads : public std::enable_shared_from_this<DiskThreads> {
  public:
   using OperationRef = std::shared_ptr<Operation>;
 
   struct Limits {
-    int io_threads = 1;
+    int io_threads = 1;  // 0: reads and appends go elsewhere
     int control_threads = 1;
     int64_t queue_max = 1;  // in each lane's list
   };
 
-  static std::shared_ptr<PoolThreads> Start(const Limits& limits);
-  ~PoolThreads();
-  PoolThreads(const PoolThreads&) = delete;
-  PoolThreads& operator=(const PoolThreads&) = delete;
+  static std::shared_ptr<DiskThreads> Start(const Limits& limits);
+  ~DiskThreads();
+  DiskThreads(const DiskThreads&) = delete;
+  DiskThreads& operator=(const DiskThreads&) = delete;
 
   // Takes the operation, or finishes it on the timer with kBusy (its list is full) or kShutdown.
   void Submit(OperationRef operation);
@@ -66,7 +66,7 @@ class PoolThreads : public std::enable_shared_from_this<PoolThreads> {
  private:
   using Lock = std::unique_lock<std::mutex>;
 
-  explicit PoolThreads(const Limits& limits);
+  explicit DiskThreads(const Limits& limits);
 
   void Launch();
   void IoLoop();

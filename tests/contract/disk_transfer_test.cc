@@ -2,38 +2,38 @@
 #include <climits>
 #include <filesystem>
 
-#include "tests/contract/pool_suite.h"
+#include "tests/contract/disk_suite.h"
 
 namespace dovetail::contract {
 namespace {
 
 using engine::FileRef;
 using engine::IoMode;
-using PoolTransfer = PoolSuite;
+using DiskTransfer = DiskSuite;
 
 constexpr int64_t kPage = 4096;
 
 ErrorCode CodeOf(const auto& result) { return result.error().code; }
 
-INSTANTIATE_TEST_SUITE_P(Modes, PoolTransfer, BothModes(), NameOfMode);
+INSTANTIATE_TEST_SUITE_P(Cases, DiskTransfer, DiskCases(), NameOfCase);
 
-TEST_P(PoolTransfer, AShortWriteIsContinuedAtEveryByte) {
+TEST_P(DiskTransfer, AShortWriteIsContinuedAtEveryByte) {
   const int64_t size = 3 * kPage;
   for (const int64_t short_bytes : {int64_t{0}, int64_t{1}, int64_t{511}, int64_t{512}, kPage - 1,
                                     kPage, kPage + 1, 2 * kPage, size - 1}) {
     const FileRef file = Create("file" + std::to_string(short_bytes));
-    const int64_t continued = bench_->engine->counters()->continued;
+    const int64_t continued = counters().continued;
     calls().Next(Kernel::kPwritev, {.short_bytes = short_bytes});
     const Bytes bytes = Pattern(size, static_cast<uint64_t>(short_bytes));
     ASSERT_TRUE(Append(engine(), AppendOf(file, 0, bytes, 1000))) << short_bytes;
     const Result<Bytes> read = Read(engine(), ReadOf(file, 0, size));
     ASSERT_TRUE(read);
     ASSERT_TRUE(*read == bytes) << short_bytes;
-    EXPECT_EQ(bench_->engine->counters()->continued, continued + 1) << short_bytes;
+    EXPECT_EQ(counters().continued, continued + 1) << short_bytes;
   }
 }
 
-TEST_P(PoolTransfer, ManyShortWritesInARow) {
+TEST_P(DiskTransfer, ManyShortWritesInARow) {
   const FileRef file = Create();
   const int64_t size = 40 * kPage;
   for (int i = 0; i < 30; ++i) calls().Next(Kernel::kPwritev, {.short_bytes = kPage + i * 7 % 5});
@@ -42,7 +42,7 @@ TEST_P(PoolTransfer, ManyShortWritesInARow) {
   EXPECT_TRUE(*Read(engine(), ReadOf(file, 0, size)) == bytes);
 }
 
-TEST_P(PoolTransfer, AShortReadIsContinuedAtEveryByte) {
+TEST_P(DiskTransfer, AShortReadIsContinuedAtEveryByte) {
   const FileRef file = Create();
   const int64_t size = 3 * kPage;
   const Bytes bytes = Pattern(size, 2);
@@ -56,10 +56,10 @@ TEST_P(PoolTransfer, AShortReadIsContinuedAtEveryByte) {
       ASSERT_TRUE(std::equal(read->begin(), read->end(), bytes.begin() + from)) << short_bytes;
     }
   }
-  EXPECT_EQ(bench_->engine->counters()->direct_refused, 0);  // went on, not all over again
+  EXPECT_EQ(counters().direct_refused, 0);  // went on, not all over again
 }
 
-TEST_P(PoolTransfer, AReadOfNothingIsTheEnd) {
+TEST_P(DiskTransfer, AReadOfNothingIsTheEnd) {
   const FileRef file = Create();
   ASSERT_TRUE(Append(engine(), AppendOf(file, 0, Pattern(2 * kPage, 1))));
   calls().Next(Kernel::kPreadv, {.short_bytes = kPage});
@@ -70,7 +70,7 @@ TEST_P(PoolTransfer, AReadOfNothingIsTheEnd) {
   EXPECT_STREQ(read.error().where, "end");
 }
 
-TEST_P(PoolTransfer, AFileCutBehindOurBackIsAnErrorNotPadding) {
+TEST_P(DiskTransfer, AFileCutBehindOurBackIsAnErrorNotPadding) {
   const FileRef file = Create();
   ASSERT_TRUE(Append(engine(), AppendOf(file, 0, Pattern(4 * kPage, 1))));
   std::filesystem::resize_file(bench_->PathOf("file"), 2 * kPage + 100);
@@ -83,7 +83,7 @@ TEST_P(PoolTransfer, AFileCutBehindOurBackIsAnErrorNotPadding) {
   EXPECT_FALSE(Read(engine(), ReadOf(file, 3 * kPage, 10)));
 }
 
-TEST_P(PoolTransfer, InterruptedCallsAreRepeated) {
+TEST_P(DiskTransfer, InterruptedCallsAreRepeated) {
   const FileRef file = Create();
   const Bytes bytes = Pattern(5 * kPage, 3);
   for (const int os_error : {EINTR, EAGAIN, EINTR, EINTR, EAGAIN}) {
@@ -99,7 +99,7 @@ TEST_P(PoolTransfer, InterruptedCallsAreRepeated) {
   EXPECT_EQ(std::filesystem::file_size(bench_->PathOf("file")), static_cast<uint64_t>(kPage));
 }
 
-TEST_P(PoolTransfer, WhatNeverGetsOnIsADeviceError) {
+TEST_P(DiskTransfer, WhatNeverGetsOnIsADeviceError) {
   const FileRef file = Create();
   ASSERT_TRUE(Append(engine(), AppendOf(file, 0, Pattern(kPage, 1))));
   calls().Always(Kernel::kPwritev, {.short_bytes = 0});
@@ -110,7 +110,7 @@ TEST_P(PoolTransfer, WhatNeverGetsOnIsADeviceError) {
   EXPECT_EQ(CodeOf(read.Wait()), ErrorCode::kIo);
 }
 
-TEST_P(PoolTransfer, FullAtAnyByteLeavesTheFileAsItWas) {
+TEST_P(DiskTransfer, FullAtAnyByteLeavesTheFileAsItWas) {
   const FileRef file = Create();
   const Bytes before = Pattern(2 * kPage, 1);
   ASSERT_TRUE(Append(engine(), AppendOf(file, 0, before)));
@@ -135,10 +135,10 @@ TEST_P(PoolTransfer, FullAtAnyByteLeavesTheFileAsItWas) {
     EXPECT_FALSE(Read(engine(), ReadOf(file, 2 * kPage, kPage + 1)));
     ASSERT_TRUE(Truncate(engine(), file, 2 * kPage));
   }
-  EXPECT_EQ(bench_->engine->counters()->rollbacks, 7);
+  EXPECT_EQ(counters().rollbacks, 7);
 }
 
-TEST_P(PoolTransfer, AFailureInALaterCallCutsBackToTheBeginning) {
+TEST_P(DiskTransfer, AFailureInALaterCallCutsBackToTheBeginning) {
   const FileRef file = Create();
   ASSERT_TRUE(Append(engine(), AppendOf(file, 0, Pattern(kPage, 1))));
   // Three calls in either mode: 3 * IOV_MAX pieces, or 3 MiB gathered.
@@ -154,7 +154,7 @@ TEST_P(PoolTransfer, AFailureInALaterCallCutsBackToTheBeginning) {
   EXPECT_TRUE(*Read(engine(), ReadOf(file, kPage, 3 << 20)) == bytes);
 }
 
-TEST_P(PoolTransfer, ACutThatFailsIsSaidAndHarmsNothing) {
+TEST_P(DiskTransfer, ACutThatFailsIsSaidAndHarmsNothing) {
   const FileRef file = Create();
   const Bytes before = Pattern(kPage, 1);
   ASSERT_TRUE(Append(engine(), AppendOf(file, 0, before)));
@@ -171,19 +171,19 @@ TEST_P(PoolTransfer, ACutThatFailsIsSaidAndHarmsNothing) {
   EXPECT_TRUE(*Read(engine(), ReadOf(file, 0, kPage)) == before);
   EXPECT_TRUE(*Read(engine(), ReadOf(file, kPage, kPage)) == after);
   EXPECT_FALSE(Read(engine(), ReadOf(file, kPage, kPage + 1)));
-  EXPECT_EQ(bench_->engine->counters()->rollback_failures, 1);
+  EXPECT_EQ(counters().rollback_failures, 1);
 }
 
-TEST_P(PoolTransfer, OneCallForAsManyPiecesAsItTakes) {
+TEST_P(DiskTransfer, OneCallForAsManyPiecesAsItTakes) {
   const FileRef file = Create();
   const int64_t size = 4 * IOV_MAX * 16;
   const int64_t before = calls().count(Kernel::kPwritev);
   ASSERT_TRUE(Append(engine(), AppendOf(file, 0, Pattern(size, 1), 16)));
   const int64_t made = calls().count(Kernel::kPwritev) - before;
-  EXPECT_EQ(made, GetParam() == IoMode::kDirect ? 1 : 4);
+  EXPECT_EQ(made, mode() == IoMode::kDirect ? 1 : 4);
 }
 
-TEST_P(PoolTransfer, AFailedPieceFailsItsReadOnceAndLeavesNothing) {
+TEST_P(DiskTransfer, AFailedPieceFailsItsReadOnceAndLeavesNothing) {
   const FileRef file = Create();
   ASSERT_TRUE(Append(engine(), AppendOf(file, 0, Pattern(8 << 20, 1))));
   for (const int good : {0, 2, 5}) {
@@ -197,21 +197,21 @@ TEST_P(PoolTransfer, AFailedPieceFailsItsReadOnceAndLeavesNothing) {
   EXPECT_TRUE(Read(engine(), ReadOf(file, 0, 8 << 20)));
 }
 
-TEST_P(PoolTransfer, AFileThatRefusesDirectTransfersIsUsedBuffered) {
+TEST_P(DiskTransfer, AFileThatRefusesDirectTransfersIsUsedBuffered) {
   const FileRef file = Create();
   const Bytes bytes = Pattern(3 * kPage, 1);
   calls().Next(Kernel::kPwritev, {.os_error = EINVAL});
   const Status status = Append(engine(), AppendOf(file, 0, bytes));
-  if (GetParam() == IoMode::kBuffered) {
+  if (mode() == IoMode::kBuffered) {
     EXPECT_EQ(CodeOf(status), ErrorCode::kInvalid);
     return;
   }
   ASSERT_TRUE(status);
   EXPECT_TRUE(*Read(engine(), ReadOf(file, 0, 3 * kPage)) == bytes);
-  EXPECT_EQ(bench_->engine->counters()->direct_refused, 1);
+  EXPECT_EQ(counters().direct_refused, 1);
 }
 
-TEST_P(PoolTransfer, ReservingAsksOnlyForWhatIsMissing) {
+TEST_P(DiskTransfer, ReservingAsksOnlyForWhatIsMissing) {
   const FileRef file = Create();
   ASSERT_TRUE(Reserve(engine(), file, 100'000));
   EXPECT_EQ(calls().reserve_offset(), 0);
@@ -231,7 +231,7 @@ TEST_P(PoolTransfer, ReservingAsksOnlyForWhatIsMissing) {
   EXPECT_EQ(calls().reserve_length(), 250'000);
 }
 
-TEST_P(PoolTransfer, AReservationThatFailsChangesNothing) {
+TEST_P(DiskTransfer, AReservationThatFailsChangesNothing) {
   const FileRef file = Create();
   const Bytes bytes = Pattern(2 * kPage, 1);
   ASSERT_TRUE(Append(engine(), AppendOf(file, 0, bytes)));
@@ -242,7 +242,7 @@ TEST_P(PoolTransfer, AReservationThatFailsChangesNothing) {
   EXPECT_EQ(full.error().os_error, ENOSPC);
   calls().Next(Kernel::kFallocate, {.os_error = EOPNOTSUPP});
   EXPECT_TRUE(Reserve(engine(), file, 1 << 20));
-  EXPECT_EQ(bench_->engine->counters()->unreserved, 1);
+  EXPECT_EQ(counters().unreserved, 1);
   EXPECT_TRUE(*Read(engine(), ReadOf(file, 0, 2 * kPage)) == bytes);
 }
 

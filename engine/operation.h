@@ -1,9 +1,9 @@
-// One accepted request of the pool engine, seen by the threads that carry it out: a number of
-// steps, each a blocking call or a few, and one end.
+// One accepted request, seen by the threads that carry it out by blocking (engine/disk_threads.h):
+// a number of steps, each a blocking call or a few, and one end.
 //
-// RunStep runs on a pool thread without any lock, steps of one operation possibly at the same time.
-// Finish runs exactly once, after every step that was begun has returned, and lets go of everything
-// that the operation owns.
+// RunStep runs on one of those threads without any lock, steps of one operation possibly at the
+// same time. Finish runs exactly once, after every step that was begun has returned, and lets go of
+// everything that the operation owns.
 #pragma once
 
 #include <cstdint>
@@ -41,11 +41,11 @@ class Operation {
   virtual std::string Describe() const = 0;
 
  private:
-  friend class PoolThreads;
+  friend class DiskThreads;
   using List = std::list<std::shared_ptr<Operation>>;
 
   const Plan plan_;
-  // Guarded by the mutex of PoolThreads.
+  // Guarded by the mutex of DiskThreads.
   int64_t next_step_ = 0;
   int running_ = 0;
   std::optional<List::iterator> place_;  // in its lane's list, while it waits there

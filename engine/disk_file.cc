@@ -1,4 +1,4 @@
-#include "engine/pool/pool_file.h"
+#include "engine/disk_file.h"
 
 #include <spdlog/spdlog.h>
 
@@ -21,43 +21,53 @@ void Lower(std::atomic<int64_t>& value, int64_t most) {
 
 }  // namespace
 
-PoolFile::PoolFile(std::shared_ptr<PoolCore> core, std::string path, const OpenedFile& opened)
+DiskFile::DiskFile(std::shared_ptr<DiskCore> core, std::string path, const OpenedFile& opened,
+                   DescriptorsRef descriptors)
     : core_(std::move(core)),
       path_(std::move(path)),
       direct_alignment_(opened.direct_alignment),
       inode_(opened.inode),
       written_end_(opened.size) {
-  core_->open_files.Keep(entry_, std::make_shared<Descriptors>(core_, opened));
+  core_->open_files.Keep(entry_, std::move(descriptors));
 }
 
-PoolFile::~PoolFile() { core_->open_files.Forget(entry_); }
+DiskFile::DiskFile(std::shared_ptr<DiskCore> core, std::string path, const OpenedFile& opened)
+    : DiskFile(core, std::move(path), opened, std::make_shared<Descriptors>(core, opened)) {}
 
-Result<DescriptorsRef> PoolFile::Use() {
-  if (DescriptorsRef open = core_->open_files.Find(entry_)) return open;
+DiskFile::~DiskFile() { core_->open_files.Forget(entry_); }
+
+DescriptorsRef DiskFile::MakeDescriptors(const OpenedFile& opened) const {
+  return std::make_shared<Descriptors>(core_, opened);
+}
+
+DescriptorsRef DiskFile::UseIfOpen() { return core_->open_files.Find(entry_); }
+
+Result<DescriptorsRef> DiskFile::Use() {
+  if (DescriptorsRef open = UseIfOpen()) return open;
   const Result<OpenedFile> opened = core_->folder->OpenFile(path_, false);
   if (!opened) {
     Error error = opened.error();
     if (error.code != ErrorCode::kNotFound) error.code = ErrorCode::kBusy;
     return std::unexpected(error);
   }
-  auto again = std::make_shared<Descriptors>(core_, *opened);
+  DescriptorsRef again = MakeDescriptors(*opened);
   if (opened->inode != inode_) return Fail(ErrorCode::kNotFound, "open again: another file");
   core_->counters.reopened.fetch_add(1);
   return core_->open_files.Keep(entry_, std::move(again));
 }
 
-void PoolFile::RefuseDirect() {
+void DiskFile::RefuseDirect() {
   if (direct_refused_.exchange(true)) return;
   core_->counters.direct_refused.fetch_add(1);
   spdlog::warn("{}/{}: the file system refuses direct I/O on this file; using buffered I/O",
-               core_->options.data_path, path_);
+               core_->data_path, path_);
 }
 
-void PoolFile::GrowWritten(int64_t end) { Raise(written_end_, end); }
+void DiskFile::GrowWritten(int64_t end) { Raise(written_end_, end); }
 
-void PoolFile::GrowReserved(int64_t end) { Raise(reserved_end_, end); }
+void DiskFile::GrowReserved(int64_t end) { Raise(reserved_end_, end); }
 
-void PoolFile::Shrink(int64_t size) {
+void DiskFile::Shrink(int64_t size) {
   Lower(written_end_, size);
   Lower(reserved_end_, size);
 }

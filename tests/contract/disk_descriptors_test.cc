@@ -1,4 +1,4 @@
-// The pool with fewer descriptors than files: what was closed is opened again, and is the same
+// An engine with fewer descriptors than files: what was closed is opened again, and is the same
 // file or an error.
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/contract/pool_suite.h"
+#include "tests/contract/disk_suite.h"
 
 namespace dovetail::contract {
 namespace {
@@ -19,7 +19,7 @@ constexpr int64_t kPage = 4096;
 constexpr int64_t kDescriptors = 4;  // of two files
 constexpr int kFiles = 6;
 
-class PoolDescriptors : public PoolSuite {
+class DiskDescriptors : public DiskSuite {
  protected:
   void SetUp() override { Restart({.descriptors_max = kDescriptors}); }
 
@@ -42,9 +42,9 @@ class PoolDescriptors : public PoolSuite {
   std::vector<FileRef> files_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Modes, PoolDescriptors, BothModes(), NameOfMode);
+INSTANTIATE_TEST_SUITE_P(Engines, DiskDescriptors, DiskCases(), NameOfCase);
 
-TEST_P(PoolDescriptors, AreOpenedAgainWhenNeeded) {
+TEST_P(DiskDescriptors, AreOpenedAgainWhenNeeded) {
   Fill();
   EXPECT_EQ(reopened(), 0);
   for (int round = 1; round <= 3; ++round) {
@@ -68,7 +68,7 @@ TEST_P(PoolDescriptors, AreOpenedAgainWhenNeeded) {
   EXPECT_EQ(engine().counters()->descriptors.load(), 0);
 }
 
-TEST_P(PoolDescriptors, EveryOperationOpensThem) {
+TEST_P(DiskDescriptors, EveryOperationOpensThem) {
   Fill();
   ASSERT_TRUE(Append(engine(), AppendOf(files_[0], 2 * kPage, Pattern(kPage, 99))));
   EXPECT_EQ(*Read(engine(), ReadOf(files_[0], 2 * kPage, kPage)), Pattern(kPage, 99));
@@ -79,7 +79,7 @@ TEST_P(PoolDescriptors, EveryOperationOpensThem) {
   EXPECT_EQ(reopened(), 3);
 }
 
-TEST_P(PoolDescriptors, ARemovedNameIsAnError) {
+TEST_P(DiskDescriptors, ARemovedNameIsAnError) {
   Fill();
   ASSERT_TRUE(Remove(engine(), NameOf(0)));
   EXPECT_EQ(Read(engine(), ReadOf(files_[0], 0, kPage)).error().code, ErrorCode::kNotFound);
@@ -89,7 +89,7 @@ TEST_P(PoolDescriptors, ARemovedNameIsAnError) {
   EXPECT_TRUE(ReadsRight(kFiles - 1)) << "it is still open";
 }
 
-TEST_P(PoolDescriptors, AnotherFileOfThatNameIsAnError) {
+TEST_P(DiskDescriptors, AnotherFileOfThatNameIsAnError) {
   Fill();
   const std::string path = bench_->PathOf(NameOf(0));
   std::filesystem::rename(path, path + ".moved");
@@ -102,7 +102,7 @@ TEST_P(PoolDescriptors, AnotherFileOfThatNameIsAnError) {
 }
 
 // Rights that are gone now may be back later: it can be read, and nothing says that it is lost.
-TEST_P(PoolDescriptors, WhatMayNotBeWrittenAnyMoreIsStillRead) {
+TEST_P(DiskDescriptors, WhatMayNotBeWrittenAnyMoreIsStillRead) {
   for (const int os_error : {EROFS, EACCES, EPERM}) {
     Restart({.descriptors_max = kDescriptors});
     files_.clear();
@@ -119,7 +119,7 @@ TEST_P(PoolDescriptors, WhatMayNotBeWrittenAnyMoreIsStillRead) {
 }
 
 // Somebody cut it from outside: what was there must not become zeros by writing behind it.
-TEST_P(PoolDescriptors, NothingIsWrittenBehindAHole) {
+TEST_P(DiskDescriptors, NothingIsWrittenBehindAHole) {
   const FileRef file = Create("cut");
   ASSERT_TRUE(Append(engine(), AppendOf(file, 0, Pattern(4 * kPage, 1))));
   std::filesystem::resize_file(bench_->PathOf("cut"), kPage);
@@ -132,14 +132,43 @@ TEST_P(PoolDescriptors, NothingIsWrittenBehindAHole) {
   EXPECT_TRUE(Read(engine(), ReadOf(file, 0, kPage)));
 }
 
-TEST_P(PoolDescriptors, NoneLeftIsBusyAndPasses) {
+TEST_P(DiskDescriptors, NoneLeftIsBusyAndPasses) {
   Fill();
   calls().Next(Kernel::kOpenBelow, {.os_error = EMFILE});
   EXPECT_EQ(Read(engine(), ReadOf(files_[0], 0, kPage)).error().code, ErrorCode::kBusy);
   EXPECT_TRUE(ReadsRight(0));
 }
 
-TEST_P(PoolDescriptors, ManyThreadsUseThemAtOnce) {
+TEST_P(DiskDescriptors, AnOperationUnderWayKeepsThem) {
+  Fill();
+  calls().Hang(Kernel::kPreadv);
+  Pending<Result<SliceChain>> read = StartRead(engine(), ReadOf(files_[0], 0, 2 * kPage));
+  calls().WaitUntilHung(Kernel::kPreadv, 1);
+  for (int i = 1; i < kFiles; ++i) {
+    ASSERT_TRUE(Append(
+        engine(), AppendOf(files_[static_cast<size_t>(i)], 2 * kPage, Pattern(kPage, Seed(i)))));
+  }
+  ASSERT_TRUE(Remove(engine(), NameOf(0)));  // so they cannot be had again
+  calls().Release();
+  const Result<SliceChain> result = read.Wait();
+  ASSERT_TRUE(result);
+  EXPECT_EQ(Flat(*result), Pattern(2 * kPage, Seed(0)));
+}
+
+TEST_P(DiskDescriptors, OpeningAgainHoldsUpNoOther) {
+  Fill();
+  calls().Hang(Kernel::kOpenBelow);
+  Pending<Result<SliceChain>> read = StartRead(engine(), ReadOf(files_[0], 0, 2 * kPage));
+  calls().WaitUntilHung(Kernel::kOpenBelow, 1);
+  EXPECT_TRUE(ReadsRight(kFiles - 1));
+  EXPECT_FALSE(read.Ready());
+  calls().Release();
+  const Result<SliceChain> result = read.Wait();
+  ASSERT_TRUE(result);
+  EXPECT_EQ(Flat(*result), Pattern(2 * kPage, Seed(0)));
+}
+
+TEST_P(DiskDescriptors, ManyThreadsUseThemAtOnce) {
   Fill();
   std::vector<std::jthread> threads;
   for (int t = 0; t < 4; ++t) {

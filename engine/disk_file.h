@@ -1,5 +1,5 @@
-// A file of the pool engine: its descriptors, which may be closed while nobody uses it, and how far
-// it is known to be written and reserved.
+// A file on a data path: its descriptors, which may be closed while nobody uses it, and how far it
+// is known to be written and reserved.
 //
 // Threads: any. Its last reference may go on any thread.
 #pragma once
@@ -10,16 +10,16 @@
 #include <string>
 
 #include "engine/data_folder.h"
+#include "engine/disk_core.h"
 #include "engine/engine.h"
-#include "engine/pool/open_files.h"
-#include "engine/pool/pool_core.h"
+#include "engine/open_files.h"
 
 namespace dovetail::engine {
 
-class PoolFile : public File {
+class DiskFile : public File {
  public:
-  PoolFile(std::shared_ptr<PoolCore> core, std::string path, const OpenedFile& opened);
-  ~PoolFile() override;
+  DiskFile(std::shared_ptr<DiskCore> core, std::string path, const OpenedFile& opened);
+  ~DiskFile() override;
 
   int64_t direct_alignment() const override { return direct_alignment_; }
 
@@ -28,6 +28,8 @@ class PoolFile : public File {
   // the name is gone, or is another file's now; any other failure to open is kBusy: it may pass,
   // and says nothing about the bytes.
   Result<DescriptorsRef> Use();
+  // The same for who must not block: null when they are closed.
+  DescriptorsRef UseIfOpen();
 
   // Whether direct I/O is to be tried. Some file systems accept O_DIRECT and refuse the transfer.
   bool TakesDirect(const Descriptors& open) const {
@@ -44,8 +46,16 @@ class PoolFile : public File {
   // After the file was cut, or its bytes from `size` on became undefined.
   void Shrink(int64_t size);
 
+ protected:
+  // descriptors: of `opened`, of the kind that MakeDescriptors makes.
+  DiskFile(std::shared_ptr<DiskCore> core, std::string path, const OpenedFile& opened,
+           DescriptorsRef descriptors);
+
  private:
-  const std::shared_ptr<PoolCore> core_;
+  // For an engine that keeps more about its descriptors.
+  virtual DescriptorsRef MakeDescriptors(const OpenedFile& opened) const;
+
+  const std::shared_ptr<DiskCore> core_;
   const std::string path_;
   const int64_t direct_alignment_;
   const uint64_t inode_;

@@ -1,6 +1,6 @@
-// The open descriptors of the pool engine's files, bounded: when there are too many, those of the
+// The open descriptors of an engine's files, bounded: when there are too many, those of the
 // file that was used the longest time ago are closed. The file opens them again, by name, when it
-// is used next (PoolFile::Use). An operation under way keeps the descriptors it began with.
+// is used next (DiskFile::Use). An operation under way keeps the descriptors it began with.
 //
 // Threads: any; one mutex, never held across a system call. Lifetime: outlives the files.
 #pragma once
@@ -15,14 +15,14 @@
 
 namespace dovetail::engine {
 
-struct PoolCore;
+struct DiskCore;
 
 // Descriptors of one file, closed with the last reference. Closing may block (the last descriptor
 // of a removed file frees its space), so it is left to the control threads.
 class Descriptors {
  public:
-  Descriptors(std::shared_ptr<PoolCore> core, const OpenedFile& opened);
-  ~Descriptors();
+  Descriptors(std::shared_ptr<DiskCore> core, const OpenedFile& opened);
+  virtual ~Descriptors();
   Descriptors(const Descriptors&) = delete;
   Descriptors& operator=(const Descriptors&) = delete;
 
@@ -31,7 +31,7 @@ class Descriptors {
   int64_t count() const { return opened_.direct >= 0 ? 2 : 1; }
 
  private:
-  const std::shared_ptr<PoolCore> core_;
+  const std::shared_ptr<DiskCore> core_;
   const OpenedFile opened_;
 };
 

@@ -1,12 +1,12 @@
-#include "engine/pool/open_files.h"
+#include "engine/open_files.h"
 
 #include <utility>
 
-#include "engine/pool/pool_core.h"
+#include "engine/disk_core.h"
 
 namespace dovetail::engine {
 
-Descriptors::Descriptors(std::shared_ptr<PoolCore> core, const OpenedFile& opened)
+Descriptors::Descriptors(std::shared_ptr<DiskCore> core, const OpenedFile& opened)
     : core_(std::move(core)), opened_(opened) {
   core_->counters.descriptors.fetch_add(count());
 }

@@ -1,4 +1,4 @@
-// Names and descriptors of the pool on a real folder: links, old kernels, running out.
+// Names and descriptors on a real folder: links, old kernels, running out.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -6,8 +6,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <tuple>
 
-#include "tests/contract/pool_suite.h"
+#include "tests/contract/disk_suite.h"
 
 namespace dovetail::contract {
 namespace {
@@ -23,14 +24,16 @@ int64_t OpenDescriptors() {
                        std::filesystem::directory_iterator());
 }
 
-// Whether paths are walked part by part, as on kernels without openat2.
-class PoolFiles : public testing::TestWithParam<bool> {
+// Which engine, and whether paths are walked part by part, as on kernels without openat2.
+class DiskFiles : public testing::TestWithParam<std::tuple<Kind, bool>> {
  protected:
-  PoolFiles() : outside_(DiskFolder()) {
-    if (GetParam()) calls().Always(Kernel::kOpenBelow, {.os_error = ENOSYS});
+  DiskFiles() : outside_(DiskFolder()), bench_(kind()) {
+    if (walks()) calls().Always(Kernel::kOpenBelow, {.os_error = ENOSYS});
     std::ofstream(outside_.path() + "/victim") << "victim";
   }
 
+  Kind kind() const { return std::get<0>(GetParam()); }
+  bool walks() const { return std::get<1>(GetParam()); }
   engine::Engine& engine() { return *bench_.engine; }
   ScriptedCalls& calls() { return *bench_.calls; }
   bool VictimIsWhole() const {
@@ -39,13 +42,20 @@ class PoolFiles : public testing::TestWithParam<bool> {
   }
 
   TemporaryFolder outside_;
-  PoolBench bench_;
+  DiskBench bench_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Kernels, PoolFiles, testing::Bool(),
-                         [](const auto& info) { return info.param ? "Walking" : "OpenAt2"; });
+std::string NameOf(Kind kind) { return kind == Kind::kPool ? "Pool" : "Uring"; }
 
-TEST_P(PoolFiles, WorksAtAll) {
+INSTANTIATE_TEST_SUITE_P(Kernels, DiskFiles,
+                         testing::Combine(testing::Values(Kind::kPool, Kind::kUring),
+                                          testing::Bool()),
+                         [](const auto& info) {
+                           return NameOf(std::get<0>(info.param)) +
+                                  (std::get<1>(info.param) ? "Walking" : "OpenAt2");
+                         });
+
+TEST_P(DiskFiles, WorksAtAll) {
   const Result<FileRef> file = Open(engine(), "a/b/c/file", true);
   ASSERT_TRUE(file);
   EXPECT_GE((*file)->direct_alignment(), 1);
@@ -60,7 +70,7 @@ TEST_P(PoolFiles, WorksAtAll) {
   EXPECT_TRUE(std::filesystem::is_empty(bench_.folder.path()));
 }
 
-TEST_P(PoolFiles, NoLinkIsFollowed) {
+TEST_P(DiskFiles, NoLinkIsFollowed) {
   std::filesystem::create_symlink(outside_.path(), bench_.PathOf("link"));
   std::filesystem::create_symlink(outside_.path() + "/victim", bench_.PathOf("file"));
   std::filesystem::create_directory(bench_.PathOf("real"));
@@ -80,18 +90,18 @@ TEST_P(PoolFiles, NoLinkIsFollowed) {
   EXPECT_TRUE(std::filesystem::is_empty(bench_.PathOf("real")));
 }
 
-TEST_P(PoolFiles, OnlyFilesAreOpened) {
+TEST_P(DiskFiles, OnlyFilesAreOpened) {
   std::filesystem::create_directory(bench_.PathOf("folder"));
   ASSERT_EQ(mkfifo(bench_.PathOf("pipe").c_str(), 0600), 0);
   EXPECT_EQ(CodeOf(Open(engine(), "folder", false)), ErrorCode::kInvalid);
   EXPECT_EQ(CodeOf(Open(engine(), "pipe", false)), ErrorCode::kInvalid);
 }
 
-TEST_P(PoolFiles, NoDescriptorIsLeaked) {
+TEST_P(DiskFiles, NoDescriptorIsLeaked) {
   const int64_t before = OpenDescriptors();
   {
-    PoolBench bench;
-    if (GetParam()) bench.calls->Always(Kernel::kOpenBelow, {.os_error = ENOSYS});
+    DiskBench bench(kind());
+    if (walks()) bench.calls->Always(Kernel::kOpenBelow, {.os_error = ENOSYS});
     engine::Engine& engine = *bench.engine;
     std::vector<FileRef> files;
     for (int i = 0; i < 10; ++i) {
@@ -103,32 +113,35 @@ TEST_P(PoolFiles, NoDescriptorIsLeaked) {
       ASSERT_FALSE(Open(engine, "a/b", false));
       ASSERT_TRUE(RemoveFolder(engine, "a/b"));
     }
-    EXPECT_EQ(bench.engine->counters()->descriptors, 20);
+    EXPECT_EQ(bench.counters().descriptors, 20);
     for (int i = 0; i < 10; ++i) ASSERT_TRUE(Remove(engine, fmt::format("a/b/{}", i)));
     files.resize(3);
     ASSERT_TRUE(engine.Stop(TimePoint::max()));
-    EXPECT_EQ(bench.engine->counters()->descriptors, 6);
+    EXPECT_EQ(bench.counters().descriptors, 6);
     files.clear();
-    EXPECT_EQ(bench.engine->counters()->descriptors, 0);
+    EXPECT_EQ(bench.counters().descriptors, 0);
   }
   EXPECT_EQ(OpenDescriptors(), before);
 }
 
 // The rest does not depend on how paths are walked.
-class PoolOpening : public testing::Test {
+class DiskOpening : public testing::TestWithParam<Kind> {
  protected:
   engine::Engine& engine() { return *bench_.engine; }
   ScriptedCalls& calls() { return *bench_.calls; }
 
-  PoolBench bench_;
+  DiskBench bench_{GetParam()};
 };
 
-TEST_F(PoolOpening, WithoutDirectIoAFileTakesEverythingBuffered) {
+INSTANTIATE_TEST_SUITE_P(Engines, DiskOpening, testing::Values(Kind::kPool, Kind::kUring),
+                         [](const auto& info) { return NameOf(info.param); });
+
+TEST_P(DiskOpening, WithoutDirectIoAFileTakesEverythingBuffered) {
   calls().After(Kernel::kOpenBelow, 1, {.os_error = EINVAL});  // the one with O_DIRECT
   const Result<FileRef> file = Open(engine(), "file", true);
   ASSERT_TRUE(file);
   EXPECT_EQ((*file)->direct_alignment(), 1);
-  EXPECT_EQ(bench_.engine->counters()->descriptors, 1);
+  EXPECT_EQ(bench_.counters().descriptors, 1);
   const Bytes bytes = Pattern(1001, 1);
   for (const auto mode : {engine::IoMode::kDirect, engine::IoMode::kBuffered}) {
     ASSERT_TRUE(Append(engine(), {.file = *file, .data = ChainOf(bytes, 10), .mode = mode}));
@@ -136,7 +149,7 @@ TEST_F(PoolOpening, WithoutDirectIoAFileTakesEverythingBuffered) {
   }
 }
 
-TEST_F(PoolOpening, OutOfDescriptorsIsBusyAndLeavesNothing) {
+TEST_P(DiskOpening, OutOfDescriptorsIsBusyAndLeavesNothing) {
   const int64_t before = OpenDescriptors();
   for (const int good : {0, 1}) {
     calls().After(Kernel::kOpenBelow, good, {.os_error = EMFILE});
@@ -150,7 +163,7 @@ TEST_F(PoolOpening, OutOfDescriptorsIsBusyAndLeavesNothing) {
   EXPECT_TRUE(Open(engine(), "file", true));
 }
 
-TEST_F(PoolOpening, AFolderRemovedMeanwhileIsMadeAgain) {
+TEST_P(DiskOpening, AFolderRemovedMeanwhileIsMadeAgain) {
   // Both are passing answers of the kernel.
   calls().Next(Kernel::kOpenBelow, {.os_error = EAGAIN});
   calls().Next(Kernel::kOpenBelow, {.os_error = EINTR});
@@ -158,16 +171,24 @@ TEST_F(PoolOpening, AFolderRemovedMeanwhileIsMadeAgain) {
   EXPECT_TRUE(Open(engine(), "file", true));
 }
 
-TEST_F(PoolOpening, AFolderThatIsGoneOrUnwritableIsSaid) {
+TEST_P(DiskOpening, AFolderThatIsGoneOrUnwritableIsSaid) {
   Arena arena;
-  const auto nothing = engine::PoolEngine::Start({.data_path = bench_.PathOf("nothing")}, arena);
+  const std::string path = bench_.PathOf("nothing");
+  Status nothing;
+  if (GetParam() == Kind::kPool) {
+    const auto started = engine::PoolEngine::Start({.data_path = path}, arena);
+    if (!started) nothing = std::unexpected(started.error());
+  } else {
+    const auto started = engine::UringEngine::Start({.data_path = path}, arena);
+    if (!started) nothing = std::unexpected(started.error());
+  }
   ASSERT_FALSE(nothing);
   EXPECT_EQ(nothing.error().code, ErrorCode::kNotFound);
   calls().Next(Kernel::kOpenBelow, {.os_error = EROFS});
   EXPECT_EQ(CodeOf(Open(engine(), "file", true)), ErrorCode::kIo);
 }
 
-TEST_F(PoolOpening, TheFolderMayBeMovedOrDeletedUnderIt) {
+TEST_P(DiskOpening, TheFolderMayBeMovedOrDeletedUnderIt) {
   const Result<FileRef> file = Open(engine(), "a/file", true);
   ASSERT_TRUE(file);
   std::filesystem::remove_all(bench_.PathOf("a"));
