@@ -44,19 +44,13 @@ void OpenOperation::Finish(Status status) {
   done(std::move(result));
 }
 
-Status CheckReaches(const struct statx& facts, int64_t end) {
-  if (static_cast<int64_t>(facts.stx_size) >= end) return {};
-  return Fail(ErrorCode::kCorrupt, "append: the file is shorter than what was written to it");
-}
-
 Status CheckWhole(DiskCore& core, const DiskFile& file, int fd, int64_t needed) {
   // Before the look, or an append that ends meanwhile would seem to be missing.
   const int64_t end = std::min(file.written_end(), needed);
-  struct statx facts {};
-  if (const int result = core.calls->Stat(fd, &facts); result < 0) {
-    return FailErrno("append: stat", -result);
-  }
-  return CheckReaches(facts, end);
+  const int64_t size = core.calls->KnownSize(fd);
+  if (size < 0) return FailErrno("append: stat", static_cast<int>(-size));
+  if (size >= end) return {};
+  return Fail(ErrorCode::kCorrupt, "append: the file is shorter than what was written to it");
 }
 
 Status ReserveFile(DiskCore& core, DiskFile& file, int64_t end) {

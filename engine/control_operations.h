@@ -65,7 +65,7 @@ class OpenOperation : public Operation {
   Engine::OpenDone done_;
 };
 
-// The bodies. Each blocks.
+// The bodies. Each but CheckWhole blocks.
 Status ReserveFile(DiskCore& core, DiskFile& file, int64_t end);
 Status TruncateFile(DiskCore& core, DiskFile& file, int64_t size);
 // After an append at that offset failed: cuts the file back to it. Returns the error of the append,
@@ -74,7 +74,5 @@ Error CutBack(DiskCore& core, DiskFile& file, int fd, int64_t offset, Error erro
 // Before an append at `needed`. Somebody else may have cut the file: writing behind the hole would
 // make padding of what was there.
 Status CheckWhole(DiskCore& core, const DiskFile& file, int fd, int64_t needed);
-// Its part that does not block.
-Status CheckReaches(const struct statx& facts, int64_t end);
 
 }  // namespace dovetail::engine

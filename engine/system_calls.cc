@@ -68,6 +68,12 @@ int SystemCalls::Stat(int fd, struct statx* out) {
       statx(fd, "", AT_EMPTY_PATH, STATX_TYPE | STATX_SIZE | STATX_INO | STATX_DIOALIGN, out));
 }
 
+int64_t SystemCalls::KnownSize(int fd) {
+  struct statx facts {};
+  const int result = statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_SIZE, &facts);
+  return OrErrno<int64_t>(result < 0 ? result : static_cast<int64_t>(facts.stx_size));
+}
+
 int SystemCalls::StatFileSystem(int fd, struct statfs* out) { return OrErrno(fstatfs(fd, out)); }
 
 }  // namespace dovetail::engine

@@ -38,6 +38,9 @@ class SystemCalls {
 
   // Of an open descriptor; asks for size, type and the alignment of direct I/O.
   virtual int Stat(int fd, struct statx* out);
+  // The length of an open file as this system knows it. Asks no device and no server, so that it
+  // does not block.
+  virtual int64_t KnownSize(int fd);
   virtual int StatFileSystem(int fd, struct statfs* out);
 };
 

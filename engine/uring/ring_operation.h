@@ -31,7 +31,6 @@ class UringFile;
 struct ShardTools {
   int shard = 0;
   bool splices = false;  // the kernel knows how to
-  bool stats = false;    // and to say how long a file is
   Arena& arena;
   Slabs& slabs;
   FixedFiles& files;
@@ -52,10 +51,15 @@ class RingOperation {
   Kind kind() const { return kind_; }
   Lane lane() const { return kind_ == Kind::kAppend ? Lane::kAppend : Lane::kRead; }
 
+  // That it moves in all.
+  virtual int64_t bytes() const = 0;
+
   // Before the first request: whether all is there that requests need. If not, Open gets it.
-  virtual bool FindOpen(const ShardTools& tools) = 0;
+  virtual bool FindOpen() = 0;
   // On a control thread: it blocks.
   virtual Status Open() = 0;
+  // After FindOpen, before the first request: whether the file is fit for it. Does not block.
+  virtual Status Check() { return {}; }
 
   // Whether there is a request to be made now. False when all are made, or when no more of them may
   // run at once.

@@ -121,17 +121,29 @@ void UringShard::Fill() {
   Lane lane{};
   while (!free_slots_.empty() && TakeLane(lane)) {
     const RingOperationRef operation = waiting_[IndexOf(lane)].front();
-    if (!operation->begun_ && !operation->FindOpen(*tools_)) {
-      Dequeue(*operation);
-      Open(operation);
-      continue;
-    }
+    if (!operation->begun_ && !MakeReady(operation)) continue;
     io_uring_sqe* sqe = ring_->Next();
     if (sqe == nullptr) return;
     Dequeue(*operation);
     Request(*sqe, operation);
     if (operation->HasNext()) Enqueue(operation);
   }
+}
+
+bool UringShard::MakeReady(const RingOperationRef& operation) {
+  if (!operation->FindOpen()) {
+    Dequeue(*operation);
+    Open(operation);
+    return false;
+  }
+  // Only now it is known to want one.
+  if (operation->NeedsSlab() && !slabs_->AnyFree()) return false;
+  if (const Status fit = operation->Check(); !fit) {
+    GiveUp(*operation, fit.error());
+    FinishIfOver(operation);
+    return false;
+  }
+  return true;
 }
 
 void UringShard::Open(const RingOperationRef& operation) {
@@ -243,20 +255,24 @@ void UringShard::FinishIfOver(const RingOperationRef& operation) {
   });
 }
 
-void UringShard::CountEnd(const RingOperation& operation) {
+RingCounters::Kind& UringShard::CountersOf(RingOperation::Kind kind) {
+  switch (kind) {
+    case RingOperation::Kind::kAppend:
+      return counters_.appends;
+    case RingOperation::Kind::kRead:
+      return counters_.reads;
+    case RingOperation::Kind::kPipe:
+      break;
+  }
+  return counters_.pipes;
+}
+
+void UringShard::CountEnd(const RingOperation& operation, const Status& status) {
   const auto microseconds =
       std::chrono::duration_cast<std::chrono::microseconds>(Now() - operation.accepted_).count();
-  switch (operation.kind()) {
-    case RingOperation::Kind::kAppend:
-      counters_.appends.fetch_add(1, std::memory_order_relaxed);
-      return counters_.append_latency.Add(microseconds);
-    case RingOperation::Kind::kRead:
-      counters_.reads.fetch_add(1, std::memory_order_relaxed);
-      return counters_.read_latency.Add(microseconds);
-    case RingOperation::Kind::kPipe:
-      counters_.pipes.fetch_add(1, std::memory_order_relaxed);
-      return counters_.pipe_latency.Add(microseconds);
-  }
+  RingCounters::Kind& kind = CountersOf(operation.kind());
+  kind.latency.Add(microseconds);
+  if (status) kind.bytes.fetch_add(operation.bytes(), std::memory_order_relaxed);
 }
 
 void UringShard::Finish(const RingOperationRef& operation, Status status) {
@@ -285,7 +301,7 @@ void UringShard::Finish(const RingOperationRef& operation, Status status) {
     counters_.in_flight.fetch_sub(1);
     finishing_ = true;
   }
-  CountEnd(*operation);
+  CountEnd(*operation, status);
   operation->Finish(status);
   {
     std::lock_guard lock(mutex_);

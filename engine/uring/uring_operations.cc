@@ -17,7 +17,6 @@ namespace {
 
 constexpr size_t kRequestBytesMax = 1 << 30;  // lengths of requests are 32 bits wide
 constexpr size_t kCopyBytes = 64 << 10;
-constexpr uint32_t kCheckPart = UINT32_MAX;  // of an append: the look at the length
 
 void PrepareRead(io_uring_sqe& sqe, const Transfer& transfer) {
   const auto parts = transfer.Next();
@@ -59,7 +58,7 @@ uint32_t TakeFront(std::deque<uint32_t>& parts) {
 
 }  // namespace
 
-bool FileOperation::FindOpen(const ShardTools&) {
+bool FileOperation::FindOpen() {
   if (open_ == nullptr) open_ = file_->UseIfOpen();
   return open_ != nullptr;
 }
@@ -78,54 +77,18 @@ UringAppend::UringAppend(std::shared_ptr<DiskCore> core, UringFileRef file, Appe
       request_(std::move(request)),
       bytes_(bytes),
       done_(std::move(done)),
-      check_stalls_(core_->counters),
       aligned_(request_.mode == IoMode::kDirect &&
                IsAligned(request_.data, file_->direct_alignment())),
       data_(request_.data) {}
 
-void UringAppend::ChooseMode() {
+bool UringAppend::FindOpen() {
+  if (!FileOperation::FindOpen()) return false;
   direct_ = request_.mode == IoMode::kDirect && file_->TakesDirect(open());
+  return true;
 }
 
-bool UringAppend::FindOpen(const ShardTools& tools) {
-  if (!FileOperation::FindOpen(tools)) return false;
-  ChooseMode();
-  return checked_ || tools.stats;
-}
-
-Status UringAppend::Open() {
-  if (Status status = FileOperation::Open(); !status) return status;
-  ChooseMode();
-  Status whole = CheckWhole(*core_, *file_, open().buffered(), request_.offset);
-  checked_ = whole.has_value();
-  return whole;
-}
-
-bool UringAppend::HasNext() const {
-  if (!checked_) return !checking_;
-  return !again_.empty() || (!refused_ && begun_bytes_ < bytes_);
-}
-
-uint32_t UringAppend::PrepareCheck(io_uring_sqe& sqe) {
-  checking_ = true;
-  whole_end_ = std::min(file_->written_end(), request_.offset);
-  io_uring_prep_statx(&sqe, open().buffered(), "", AT_EMPTY_PATH, STATX_SIZE, &facts_);
-  return kCheckPart;
-}
-
-Result<Milliseconds> UringAppend::TakeCheck(int32_t result) {
-  checking_ = false;
-  if (result < 0 && !IsPassing(-result)) return FailErrno("append: stat", -result);
-  if (result < 0) {
-    const auto pause = check_stalls_.Continue(/*gained=*/false, -result);
-    if (!pause) return Fail(ErrorCode::kIo, "append: stat: no progress", -result);
-    return *pause;
-  }
-  if (const Status whole = CheckReaches(facts_, whole_end_); !whole) {
-    return std::unexpected(whole.error());
-  }
-  checked_ = true;
-  return Milliseconds::zero();
+Status UringAppend::Check() {
+  return CheckWhole(*core_, *file_, open().buffered(), request_.offset);
 }
 
 std::pair<Parts, int> UringAppend::Gather(int64_t size, ShardTools& tools) {
@@ -155,7 +118,6 @@ uint32_t UringAppend::Begin(ShardTools& tools) {
 }
 
 uint32_t UringAppend::Prepare(io_uring_sqe& sqe, ShardTools& tools) {
-  if (!checked_) return PrepareCheck(sqe);
   const uint32_t part = again_.empty() ? Begin(tools) : TakeFront(again_);
   const Piece& piece = pieces_.at(part);
   PrepareWrite(sqe, piece.transfer);
@@ -176,7 +138,6 @@ void UringAppend::End(uint32_t part, ShardTools& tools) {
 }
 
 Result<Milliseconds> UringAppend::Take(uint32_t part, int32_t result, ShardTools& tools) {
-  if (part == kCheckPart) return TakeCheck(result);
   Transfer& transfer = pieces_.at(part).transfer;
   Result<Milliseconds> pause = Milliseconds::zero();
   if (direct_ && result == -EINVAL) {

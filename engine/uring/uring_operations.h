@@ -3,8 +3,6 @@
 // Threads: see ring_operation.h.
 #pragma once
 
-#include <sys/stat.h>
-
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -25,7 +23,7 @@ namespace dovetail::engine {
 // With the descriptors of its file, from its first request (or the look for them) to its end.
 class FileOperation : public RingOperation {
  public:
-  bool FindOpen(const ShardTools& tools) override;
+  bool FindOpen() override;
   Status Open() override;
 
  protected:
@@ -37,7 +35,6 @@ class FileOperation : public RingOperation {
 
   // REQUIRES: they were found or opened.
   const UringDescriptors& open() const { return static_cast<const UringDescriptors&>(*open_); }
-  bool is_open() const { return open_ != nullptr; }
   void LetGoOfFile() {
     open_.reset();
     file_.reset();
@@ -61,11 +58,12 @@ class UringAppend : public FileOperation {
   UringAppend(std::shared_ptr<DiskCore> core, UringFileRef file, AppendRequest request,
               int64_t bytes, Engine::Done done);
 
-  bool FindOpen(const ShardTools& tools) override;
-  Status Open() override;
-  bool HasNext() const override;
-  bool NeedsSlab() const override { return checked_ && again_.empty() && direct_ && !aligned_; }
-  bool GoesOn() const override { return !again_.empty() || (checked_ && next_part_ == 0); }
+  bool FindOpen() override;
+  Status Check() override;
+  bool HasNext() const override { return !again_.empty() || (!refused_ && begun_bytes_ < bytes_); }
+  bool NeedsSlab() const override { return again_.empty() && direct_ && !aligned_; }
+  bool GoesOn() const override { return !again_.empty(); }
+  int64_t bytes() const override { return bytes_; }
   uint32_t Prepare(io_uring_sqe& sqe, ShardTools& tools) override;
   Result<Milliseconds> Take(uint32_t part, int32_t result, ShardTools& tools) override;
   void Settle(ShardTools& tools) override;
@@ -80,23 +78,14 @@ class UringAppend : public FileOperation {
     int slab = -1;
   };
 
-  void ChooseMode();
   // The memory of the next piece, and the slab that it is in, if any.
   std::pair<Parts, int> Gather(int64_t size, ShardTools& tools);
   uint32_t Begin(ShardTools& tools);
-  uint32_t PrepareCheck(io_uring_sqe& sqe);
-  Result<Milliseconds> TakeCheck(int32_t result);
   void End(uint32_t part, ShardTools& tools);
 
   AppendRequest request_;
   const int64_t bytes_;
   Engine::Done done_;
-
-  bool checking_ = false;  // the look at the length is under way
-  bool checked_ = false;   // and was done
-  int64_t whole_end_ = 0;  // where the file must not end before
-  struct statx facts_ {};
-  Stalls check_stalls_;
 
   bool direct_ = false;
   const bool aligned_;    // all of the data, for direct I/O
@@ -116,6 +105,7 @@ class UringRead : public FileOperation {
 
   bool HasNext() const override;
   bool GoesOn() const override { return !again_.empty(); }
+  int64_t bytes() const override { return cut_.range.size(); }
   uint32_t Prepare(io_uring_sqe& sqe, ShardTools& tools) override;
   Result<Milliseconds> Take(uint32_t part, int32_t result, ShardTools& tools) override;
   void Settle(ShardTools&) override {}
@@ -143,6 +133,7 @@ class UringPipe : public FileOperation {
             Engine::Done done);
 
   bool HasNext() const override { return !busy_ && range_.size() > 0; }
+  int64_t bytes() const override { return request_.length; }
   uint32_t Prepare(io_uring_sqe& sqe, ShardTools& tools) override;
   Result<Milliseconds> Take(uint32_t part, int32_t result, ShardTools& tools) override;
   void Settle(ShardTools&) override {}

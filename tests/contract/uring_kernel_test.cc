@@ -198,19 +198,11 @@ TEST(UringKernel, AnIdleEngineDoesNothing) {
   EXPECT_EQ(bench.engine->ring_counters(0)->enters, enters);
 }
 
-// The look at the length of the file before an append does, so this ring does not offer it.
-class RingWithoutStat : public engine::RingSystem {
- public:
-  bool Offers(io_uring& ring, int opcode) override {
-    return opcode != IORING_OP_STATX && RingSystem::Offers(ring, opcode);
-  }
-};
-
 TEST(UringKernel, ReservedDirectAppendsNeedNoKernelWorkers) {
   const auto facts = engine::Probe(DiskFolder());
   ASSERT_TRUE(facts);
   if (facts->file_system != "ext4" || !facts->direct_io) GTEST_SKIP() << "of ext4";
-  UringBench bench({}, {.ring = [](int) { return std::make_unique<RingWithoutStat>(); }});
+  UringBench bench;
   engine::Engine& engine = *bench.engine;
   std::atomic<bool> over = false;
   std::atomic<int> workers = 0;
