@@ -2,6 +2,7 @@
 // afterwards.
 #pragma once
 
+#include "engine/options.h"
 #include "server/options.h"
 #include "storage/options.h"
 
@@ -10,6 +11,7 @@ namespace dovetail::config {
 struct Config {
   server::ServerOptions server;
   storage::StoreOptions store;
+  engine::EngineOptions engine;  // data_path and descriptors_max are filled in for each data path
 };
 
 }  // namespace dovetail::config

@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "config/host_address.h"
-#include "config/size.h"
-#include "config/toml_text.h"
+#include "config/value_check.h"
 
 namespace dovetail::config {
 namespace {
@@ -19,43 +17,7 @@ constexpr int64_t kGrpcMessageMax = (int64_t{1} << 31) - 1;  // gRPC counts a me
 constexpr int64_t kHourSec = 3600;
 constexpr int64_t kHourMs = kHourSec * 1000;
 constexpr int64_t kCountMax = 1'000'000;
-
-std::optional<std::string> CheckStoreType(const std::string& text) {
-  if (text == "MEMORY_LOCALFILE") return std::nullopt;
-  return "only MEMORY_LOCALFILE is served; without localfile_store.data_paths it keeps all in "
-         "memory";
-}
-
-std::optional<std::string> CheckBindAddress(const std::string& text) {
-  if (IsAddress(text)) return std::nullopt;
-  return "not an IPv4 or IPv6 address; host names and ports do not belong here";
-}
-
-std::optional<std::string> CheckAdvertiseHost(const std::string& text) {
-  if (IsWildcardAddress(text)) return "clients cannot connect to a wildcard address";
-  if (IsAddress(text) || IsHostName(text)) return std::nullopt;
-  return "neither a host name nor an address; leave out scheme and port";
-}
-
-std::optional<std::string> CheckTag(const std::string& text) {
-  if (text.empty()) return "a tag is empty";
-  if (text.find(',') != std::string::npos) {
-    return "a tag holds a comma, which separates tags at the client; write two elements";
-  }
-  return std::nullopt;
-}
-
-std::optional<std::string> CheckDataPath(const std::string& text) {
-  if (text.starts_with('/')) return std::nullopt;
-  return "not an absolute path; it must start with /";
-}
-
-std::optional<std::string> CheckLogLevel(const std::string& text) {
-  for (const std::string_view level : {"DEBUG", "INFO", "WARN", "ERROR"}) {
-    if (text == level) return std::nullopt;
-  }
-  return "not a log level";
-}
+constexpr std::string_view kUring = "localfile_store.io_uring_options";
 
 constexpr auto kKeys = std::to_array<Key>({
     {.section = "",
@@ -218,6 +180,14 @@ constexpr auto kKeys = std::to_array<Key>({
      .check = CheckDataPath},
 
     {.section = "localfile_store",
+     .name = "engine",
+     .meaning =
+         "How files are read and written: by io_uring, or by blocking calls on a pool of threads. "
+         "auto takes io_uring on each path where the kernel and the file system grant it.",
+     .field = [](Config& c) -> auto& { return c.engine.engine; },
+     .expected = "auto, io_uring or pool",
+     .check = CheckEngine},
+    {.section = "localfile_store",
      .name = "min_number_of_available_disks",
      .meaning =
          "Fewer usable disks than this and the server takes no new shuffles; at most as many as "
@@ -282,6 +252,54 @@ constexpr auto kKeys = std::to_array<Key>({
      .max = kSizeMax,
      .is_size = true},
 
+    {.section = kUring,
+     .name = "threads",
+     .meaning = "Threads with a ring each, for every data path.",
+     .field = [](Config& c) -> auto& { return c.engine.io_uring.threads; },
+     .min = 1,
+     .max = 64},
+    {.section = kUring,
+     .name = "io_depth",
+     .meaning = "Requests of one ring that the kernel may hold at once.",
+     .field = [](Config& c) -> auto& { return c.engine.io_uring.io_depth; },
+     .min = 1,
+     .max = 4096},
+    {.section = kUring,
+     .name = "sqpoll",
+     .meaning =
+         "Let a kernel thread for each ring poll for requests. It takes a core each: only for "
+         "machines with many more cores than rings.",
+     .field = [](Config& c) -> auto& { return c.engine.io_uring.sqpoll; }},
+    {.section = kUring,
+     .name = "sqpoll_idle_ms",
+     .meaning = "How long such a thread polls without finding a request before it sleeps.",
+     .field = [](Config& c) -> auto& { return c.engine.io_uring.sqpoll_idle_ms; },
+     .min = 1,
+     .max = kHourMs},
+    {.section = kUring,
+     .name = "cpus",
+     .meaning =
+         "Processors that the threads of the rings are bound to, in turn; the first ring of every "
+         "data path to the first one.",
+     .field = [](Config& c) -> auto& { return c.engine.cpus; },
+     .expected = "a list of processors such as \"0-3,8\"",
+     .check = CheckCpus,
+     .derived = "wherever the system puts them"},
+    {.section = kUring,
+     .name = "file_workers_max",
+     .meaning =
+         "Threads that the kernel may add to each ring for what it cannot do on files without "
+         "blocking; 0 leaves it to the kernel.",
+     .field = [](Config& c) -> auto& { return c.engine.io_uring.file_workers_max; },
+     .min = 0,
+     .max = 1024},
+    {.section = kUring,
+     .name = "pipe_workers_max",
+     .meaning = "The same on pipes.",
+     .field = [](Config& c) -> auto& { return c.engine.io_uring.pipe_workers_max; },
+     .min = 0,
+     .max = 1024},
+
     {.section = "hybrid_store",
      .name = "memory_spill_high_watermark",
      .meaning = "Share of memory_store.capacity in use that starts a flush to disk.",
@@ -328,15 +346,6 @@ constexpr auto kKeys = std::to_array<Key>({
      .check = CheckLogLevel},
 });
 
-std::string ListText(const std::vector<std::string>& texts) {
-  std::string list = "[";
-  for (const std::string& text : texts) {
-    if (list.size() > 1) list += ", ";
-    list += QuoteToml(text);
-  }
-  return list + "]";
-}
-
 }  // namespace
 
 std::span<const Key> Keys() { return kKeys; }
@@ -348,6 +357,12 @@ const Key* FindKey(std::string_view section, std::string_view name) {
   return nullptr;
 }
 
+const Key* FindKey(std::string_view path) {
+  const size_t dot = path.rfind('.');
+  if (dot == path.npos) return FindKey("", path);
+  return FindKey(path.substr(0, dot), path.substr(dot + 1));
+}
+
 bool IsSection(std::string_view name) {
   return !name.empty() &&
          std::ranges::any_of(kKeys, [name](const Key& key) { return key.section == name; });
@@ -355,31 +370,6 @@ bool IsSection(std::string_view name) {
 
 std::string PathOf(const Key& key) {
   return key.section.empty() ? std::string(key.name) : fmt::format("{}.{}", key.section, key.name);
-}
-
-std::string ExpectedOf(const Key& key) {
-  if (std::holds_alternative<SwitchField>(key.field)) return "true or false";
-  if (std::holds_alternative<RatioField>(key.field)) return "a share from 0.0 to 1.0";
-  if (!std::holds_alternative<IntegerField>(key.field)) return std::string(key.expected);
-  if (!key.is_size) return fmt::format("a whole number from {} to {}", key.min, key.max);
-  return fmt::format("a size from {} to {}", FormatSize(key.min), FormatSize(key.max));
-}
-
-std::string ValueText(const Key& key, const Config& config) {
-  Config copy = config;  // the fields of the table are for writing too
-  if (const auto* integer = std::get_if<IntegerField>(&key.field)) {
-    const std::string text = key.is_size ? FormatSize((*integer)(copy)) : "";
-    const bool has_unit = !text.empty() && text.find_first_not_of("0123456789") != text.npos;
-    return has_unit ? QuoteToml(text) : std::to_string((*integer)(copy));
-  }
-  if (const auto* on = std::get_if<SwitchField>(&key.field)) return (*on)(copy) ? "true" : "false";
-  if (const auto* ratio = std::get_if<RatioField>(&key.field)) {
-    // TOML tells 1.0, a share, from 1, a whole number.
-    const std::string shown = fmt::format("{}", (*ratio)(copy));
-    return shown.find_first_of(".e") == shown.npos ? shown + ".0" : shown;
-  }
-  if (const auto* text = std::get_if<TextField>(&key.field)) return QuoteToml((*text)(copy));
-  return ListText(std::get<TextListField>(key.field)(copy));
 }
 
 }  // namespace dovetail::config

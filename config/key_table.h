@@ -47,6 +47,9 @@ std::span<const Key> Keys();
 
 const Key* FindKey(std::string_view section, std::string_view name);
 
+// The same by the path, such as "memory_store.capacity".
+const Key* FindKey(std::string_view path);
+
 bool IsSection(std::string_view name);
 
 // "memory_store.capacity".

@@ -12,6 +12,7 @@
 
 #include "config/advertise_host.h"
 #include "config/assign.h"
+#include "config/cpu_list.h"
 #include "config/memory_limit.h"
 #include "config/nearest_key.h"
 #include "config/text_check.h"
@@ -89,7 +90,7 @@ class Loader {
 // problem.
 void Loader::ReadSection(const TomlSection& section, const TomlDocument& document,
                          std::vector<Problem>* found) {
-  if (const Key* key = FindKey("", section.name)) {
+  if (const Key* key = FindKey(section.name)) {
     if (auto refusal = Assign(*key, OtherValue{"a table"}, &loaded_.config)) {
       found->push_back({section.place, *refusal});
     }
@@ -106,11 +107,12 @@ void Loader::ReadEntry(const std::string& file, const TomlEntry& entry,
                        std::vector<Problem>* found) {
   const Key* key = FindKey(entry.section, entry.name);
   if (key == nullptr) {
-    const bool section_as_key = entry.section.empty() && IsSection(entry.name);
+    const std::string path = entry.section.empty() ? entry.name : entry.section + "." + entry.name;
+    const bool section_as_key = IsSection(path);
     found->push_back({entry.name_place,
                       section_as_key ? fmt::format("{0} is a section: write [{0}] on a line of its "
                                                    "own and its keys below.",
-                                                   entry.name)
+                                                   path)
                                      : UnknownKey(entry.section, entry.name)});
     return;
   }
@@ -149,7 +151,7 @@ void Loader::ReadFile(const std::string& path) {
   std::vector<Problem> found;
   for (const TomlSection& section : document->sections) ReadSection(section, *document, &found);
   for (const TomlEntry& entry : document->entries) {
-    const bool below_a_key = !entry.section.empty() && FindKey("", entry.section) != nullptr;
+    const bool below_a_key = FindKey(entry.section) != nullptr;
     if (!below_a_key) ReadEntry(file, entry, &found);  // else ReadSection has said so
   }
   std::ranges::stable_sort(found, {}, [](const Problem& problem) {
@@ -185,10 +187,10 @@ void Loader::ReadSet(const std::string& text) {
     return;
   }
   const std::string path(Trim(std::string_view(text).substr(0, equals)));
-  const size_t dot = path.find('.');
+  const size_t dot = path.rfind('.');
   const std::string section = dot == std::string::npos ? "" : path.substr(0, dot);
   const std::string name = dot == std::string::npos ? path : path.substr(dot + 1);
-  const Key* key = FindKey(section, name);
+  const Key* key = FindKey(path);
   if (key == nullptr) {
     problems_.push_back(fmt::format("{}: {}", where, UnknownKey(section, name)));
     return;
@@ -275,6 +277,8 @@ void Loader::CheckRelations() {
 }
 
 void Loader::Derive() {
+  engine::EngineOptions& engine = loaded_.config.engine;
+  if (const auto cpus = ParseCpuList(engine.cpus)) engine.io_uring.cpus = *cpus;
   int64_t& capacity = loaded_.config.store.memory.capacity_bytes;
   if (capacity == 0) {
     const Key& key = *FindKey("memory_store", "capacity");

@@ -169,19 +169,17 @@ Place PlaceOfHeader(const std::string& name, const Value& table) {
   return place;
 }
 
-TomlDocument Flatten(const Value& root) {
-  TomlDocument document;
-  for (const auto& [name, value] : root.as_table()) {
+// As deep as the text is nested, which CheckText has bounded.
+void Flatten(const std::string& section, const Value& table, TomlDocument& document) {
+  for (const auto& [name, value] : table.as_table()) {
     if (!value.is_table()) {
-      document.entries.push_back(MakeEntry("", name, value));
+      document.entries.push_back(MakeEntry(section, name, value));
       continue;
     }
-    document.sections.push_back(TomlSection{name, PlaceOfHeader(name, value)});
-    for (const auto& [inner_name, inner] : value.as_table()) {
-      document.entries.push_back(MakeEntry(name, inner_name, inner));
-    }
+    const std::string inner = section.empty() ? name : section + "." + name;
+    document.sections.push_back(TomlSection{inner, PlaceOfHeader(name, value)});
+    Flatten(inner, value, document);
   }
-  return document;
 }
 
 }  // namespace
@@ -190,7 +188,10 @@ std::expected<TomlDocument, TomlProblem> ParseToml(std::string_view text) {
   if (auto problem = CheckText(text)) return std::unexpected(std::move(*problem));
   try {
     std::istringstream stream{std::string(text)};
-    return Flatten(toml::parse<toml::discard_comments, std::map, CheckedVector>(stream, "text"));
+    TomlDocument document;
+    Flatten("", toml::parse<toml::discard_comments, std::map, CheckedVector>(stream, "text"),
+            document);
+    return document;
   } catch (const toml::exception& error) {
     return std::unexpected(Describe(error));
   } catch (const std::exception&) {

@@ -55,12 +55,14 @@ class LatencyCounts {
 struct RingCounters {
   using Count = std::atomic<int64_t>;
 
-  Count appends{0};  // ended, well or not
-  Count reads{0};
-  Count pipes{0};
-  LatencyCounts append_latency;
-  LatencyCounts read_latency;
-  LatencyCounts pipe_latency;
+  // By kind.
+  struct Kind {
+    Count bytes{0};         // of operations that ended well
+    LatencyCounts latency;  // of all that ended
+  };
+  Kind appends;
+  Kind reads;
+  Kind pipes;
 
   Count in_flight{0};     // accepted and not ended
   Count in_kernel{0};     // requests that the ring has not answered

@@ -32,9 +32,9 @@ struct UringOptions {
   // The folder below which every path of the engine lies. It must exist.
   std::string data_path = {};
   // Shards: each a thread with a ring of its own.
-  int threads = 2;
+  int64_t threads = 2;
   // Requests of one shard that the kernel may hold at once.
-  int io_depth = 64;
+  int64_t io_depth = 64;
   // Threads for what blocks and a ring cannot do: open, reserve, truncate, remove, close.
   int control_threads = 2;
   // Operations that may wait in each list (reads and appends of each shard, control); one more is
@@ -53,16 +53,26 @@ struct UringOptions {
 
   // The kernel polls for requests with a thread of its own per shard. Costs a core each.
   bool sqpoll = false;
-  int sqpoll_idle_ms = 100;
+  int64_t sqpoll_idle_ms = 100;
   // Shard i stays on processor cpus[i % size]; empty: wherever the system puts it.
   std::vector<int> cpus = {};
   // Threads that the kernel may add to one shard for what it cannot do without blocking: on files,
   // and on pipes. 0: as many as the kernel likes.
-  int file_workers_max = 4;
-  int pipe_workers_max = 4;
+  int64_t file_workers_max = 4;
+  int64_t pipe_workers_max = 4;
 
   // For tests: entries of the submission queue, whatever io_depth says; 0: as io_depth needs.
   int ring_entries = 0;
+};
+
+// What the configuration says about engines; the same for every data path.
+struct EngineOptions {
+  // "auto", "io_uring" or "pool". TOML: localfile_store.engine, and
+  // [localfile_store.io_uring_options] for the rest.
+  std::string engine = "auto";
+  // The processors of io_uring.cpus as they were written, such as "0-3,8".
+  std::string cpus = {};
+  UringOptions io_uring;
 };
 
 }  // namespace dovetail::engine

@@ -22,6 +22,7 @@
 #include "server/coordinator/coordinator_grpc.h"
 #include "server/disk_metrics.h"
 #include "server/disk_setup.h"
+#include "server/engine_metrics.h"
 #include "server/file_limit.h"
 #include "server/free_port.h"
 #include "server/grpc/grpc_server.h"
@@ -68,6 +69,7 @@ struct Daemon::Parts {
   Parts(const config::Config& from, std::unique_ptr<Arena> memory, OpenedDisks disks)
       : config(from),
         claims(std::move(disks.claims)),
+        engine_reasons(std::move(disks.engine_reasons)),
         arena(std::move(memory)),
         calls(registry),
         answers(Milliseconds(from.server.grpc_answer_timeout_ms),
@@ -85,6 +87,7 @@ struct Daemon::Parts {
 
   config::Config config;
   std::vector<std::unique_ptr<storage::DataPathClaim>> claims;
+  std::vector<std::string> engine_reasons;
   std::unique_ptr<Arena> arena;
   MetricsRegistry registry;
   CallMetrics calls;
@@ -221,7 +224,7 @@ std::expected<std::unique_ptr<Daemon>, std::string> Daemon::Start(const config::
     resolved.server.grpc_port = *port;
   }
   auto arena = std::make_unique<Arena>();
-  auto disks = OpenDisks(resolved.store.local_file, *open_files_max, *arena);
+  auto disks = OpenDisks(resolved.store.local_file, resolved.engine, *open_files_max, *arena);
   if (!disks) return std::unexpected(disks.error());
   auto parts = std::make_unique<Parts>(resolved, std::move(arena), std::move(*disks));
   parts->server_id =
@@ -229,6 +232,7 @@ std::expected<std::unique_ptr<Daemon>, std::string> Daemon::Start(const config::
   AddProcessMetrics(parts->registry, DOVETAIL_VERSION);
   AddStoreMetrics(parts->registry, parts->store);
   AddDiskMetrics(parts->registry, parts->store);
+  AddEngineMetrics(parts->registry, parts->store, parts->engine_reasons);
   parts->registry.AddGauge(parts.get(), "dovetail_ready", "1 when assignments may name this server",
                            [p = parts.get()] { return p->Assignable() ? 1.0 : 0.0; });
 

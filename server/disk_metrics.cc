@@ -2,8 +2,6 @@
 
 #include <atomic>
 
-#include "engine/counters.h"
-
 namespace dovetail::server {
 namespace {
 
@@ -98,26 +96,6 @@ void AddReads(DiskAdder& add, const DiskStats& stats) {
             "Times that a read found data of a partition lost", stats.lost_partitions_total);
 }
 
-void AddEngine(DiskAdder& add, const engine::Engine& engine) {
-  add.Gauge("dovetail_disk_operations_in_flight", "Operations of the engine not completed yet",
-            [&engine](const Disk&) { return engine.in_flight(); });
-  const engine::EngineCounters* counters = engine.counters();
-  if (!counters) return;
-  add.Count("dovetail_disk_continued_total", "Short or interrupted transfers that went on",
-            counters->continued);
-  add.Count("dovetail_disk_rollbacks_total", "Failed appends that were cut back",
-            counters->rollbacks);
-  add.Count("dovetail_disk_rollback_failures_total", "Failed appends whose cut failed too",
-            counters->rollback_failures);
-  add.Count("dovetail_disk_direct_refused_total", "Files opened that take no direct I/O",
-            counters->direct_refused);
-  add.Count("dovetail_disk_reopened_total",
-            "Segments opened again that had been closed for want of descriptors",
-            counters->reopened);
-  add.Gauge("dovetail_disk_open_descriptors", "File descriptors of segments",
-            [counters](const Disk&) { return counters->descriptors.load(); });
-}
-
 }  // namespace
 
 void AddDiskMetrics(MetricsRegistry& registry, storage::ShuffleStore& store) {
@@ -126,7 +104,6 @@ void AddDiskMetrics(MetricsRegistry& registry, storage::ShuffleStore& store) {
     AddStates(add);
     AddWrites(add, disk->stats());
     AddReads(add, disk->stats());
-    AddEngine(add, disk->engine());
     disk->SetHistograms(
         {.append_seconds = add.Times("dovetail_disk_append_seconds",
                                      "Time from the start of a group's write to its end"),

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "engine/uring/uring_choice.h"
 #include "server/file_limit.h"
 #include "storage/data_path.h"
 #include "storage/segment_format.h"
@@ -79,8 +80,22 @@ void AddNotes(DiskProbe& probe, bool has_old_files, const storage::LocalFileStor
   }
 }
 
+void ProbeEngine(DiskProbe& probe, const std::string& folder, engine::EngineOptions options) {
+  options.io_uring.data_path = folder;
+  auto choice = engine::ChooseEngine(options.engine, options.io_uring);
+  if (!choice) {
+    if (probe.refusal.empty()) {
+      probe.refusal = fmt::format("data path {}: {}", probe.path, choice.error());
+    }
+    return;
+  }
+  probe.engine = choice->io_uring ? "io_uring" : "pool";
+  probe.engine_reason = std::move(choice->reason);
+}
+
 DiskProbe ProbeDisk(const std::string& path, const std::vector<DiskProbe>& others,
-                    const storage::LocalFileStoreOptions& options) {
+                    const storage::LocalFileStoreOptions& options,
+                    const engine::EngineOptions& engine_options) {
   DiskProbe probe;
   probe.path = path;
   FindMount(probe);
@@ -98,6 +113,7 @@ DiskProbe ProbeDisk(const std::string& path, const std::vector<DiskProbe>& other
     return probe;
   }
   probe.facts = *facts;
+  ProbeEngine(probe, look.probe_folder, engine_options);
   probe.direct_appends = options.direct_io_append_enable && DirectAppends(*facts);
   probe.append_mode = AppendMode(*facts, options.direct_io_append_enable);
   AddNotes(probe, look.has_old_files, options);
@@ -130,7 +146,9 @@ std::string DiskText(const DiskProbe& disk) {
                            ? fmt::format("works, in multiples of {} bytes", facts.direct_alignment)
                            : std::string("refused"));
     line("reservation", facts.reserve ? "works" : "refused");
-    line("engine", "pool");
+    if (!disk.engine.empty()) {
+      line("engine", fmt::format("{} ({})", disk.engine, disk.engine_reason));
+    }
     line("appends", disk.append_mode);
   }
   for (const std::string& note : disk.notes) line("note", note);
@@ -167,9 +185,10 @@ std::string DiskJson(const DiskProbe& disk) {
   const engine::EngineFacts& facts = *disk.facts;
   return text + fmt::format(R"("facts": {{"file_system": {}, "total_bytes": {}, "free_bytes": {}, )"
                             R"("direct_io": {}, "direct_alignment": {}, "reserve": {}, )"
-                            R"("engine": "pool", "appends": "{}"}}}})",
+                            R"("engine": {}, "engine_reason": {}, "appends": "{}"}}}})",
                             Quote(facts.file_system), facts.total_bytes, facts.free_bytes,
                             facts.direct_io, facts.direct_alignment, facts.reserve,
+                            QuoteOrNull(disk.engine), QuoteOrNull(disk.engine_reason),
                             disk.direct_appends ? "direct" : "buffered");
 }
 
@@ -184,7 +203,8 @@ bool ProbeReport::usable() const {
          UsableCount(*this) == static_cast<int64_t>(disks.size());
 }
 
-ProbeReport ProbeDisks(const storage::LocalFileStoreOptions& options) {
+ProbeReport ProbeDisks(const storage::LocalFileStoreOptions& options,
+                       const engine::EngineOptions& engine_options) {
   ProbeReport report;
   if (const auto limit = RaiseFileLimit()) {
     report.open_files_max = *limit;
@@ -195,7 +215,7 @@ ProbeReport ProbeDisks(const storage::LocalFileStoreOptions& options) {
     report.file_size_refusal = limit.error();
   }
   for (const std::string& path : options.data_paths) {
-    report.disks.push_back(ProbeDisk(path, report.disks, options));
+    report.disks.push_back(ProbeDisk(path, report.disks, options, engine_options));
   }
   return report;
 }

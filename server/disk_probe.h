@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/base/result.h"
+#include "engine/options.h"
 #include "engine/probe.h"
 #include "storage/options.h"
 
@@ -20,6 +21,8 @@ struct DiskProbe {
   std::string mount_point;
   std::string mount_source;                  // the device, or what stands for it
   std::optional<engine::EngineFacts> facts;  // nothing where no test file could be written
+  std::string engine;         // "io_uring" or "pool", with facts and where a start would have one
+  std::string engine_reason;  // why that one
   bool direct_appends = false;
   std::string append_mode;         // how appends would go, with the reason
   std::vector<std::string> notes;  // what is worth knowing and no reason to refuse
@@ -36,7 +39,8 @@ struct ProbeReport {
 };
 
 // Of options.data_paths.
-ProbeReport ProbeDisks(const storage::LocalFileStoreOptions& options);
+ProbeReport ProbeDisks(const storage::LocalFileStoreOptions& options,
+                       const engine::EngineOptions& engine_options);
 
 // For people; the last line is a summary.
 std::string ProbeText(const ProbeReport& report);

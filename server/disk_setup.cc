@@ -9,6 +9,8 @@
 
 #include "engine/pool/pool_engine.h"
 #include "engine/probe.h"
+#include "engine/uring/uring_choice.h"
+#include "engine/uring/uring_engine.h"
 #include "server/disk_probe.h"
 
 namespace dovetail::server {
@@ -19,25 +21,56 @@ constexpr uint64_t kOwnDescriptors = 64;
 constexpr int64_t kDescriptorsMin = 8;
 constexpr uint64_t kOpenFilesMax = 1 << 30;
 
+struct StartedEngine {
+  std::unique_ptr<engine::Engine> engine;
+  std::string reason;
+};
+
+std::unexpected<std::string> NotStarted(const std::string& data_path, const Error& error) {
+  return std::unexpected(fmt::format("data path {}: the engine did not start ({}: {})", data_path,
+                                     error.where, std::strerror(error.os_error)));
+}
+
+std::expected<StartedEngine, std::string> StartEngine(const std::string& data_path,
+                                                      const engine::EngineOptions& options,
+                                                      Arena& arena) {
+  auto choice = engine::ChooseEngine(options.engine, options.io_uring);
+  if (!choice) return std::unexpected(fmt::format("data path {}: {}", data_path, choice.error()));
+  std::string reason = std::move(choice->reason);
+  if (choice->io_uring) {
+    auto started = engine::UringEngine::Start(options.io_uring, arena);
+    if (started) return StartedEngine{std::move(*started), std::move(reason)};
+    if (options.engine != "auto") return NotStarted(data_path, started.error());
+    // Such as memory that was enough for the trial, or for the paths before this one.
+    reason = fmt::format("io_uring is refused, {}: {}", started.error().where,
+                         std::strerror(started.error().os_error));
+  }
+  if (options.engine == "auto") {
+    spdlog::warn("data path {}: {}; the pool engine takes its place", data_path, reason);
+  }
+  auto started = engine::PoolEngine::Start({.data_path = options.io_uring.data_path,
+                                            .descriptors_max = options.io_uring.descriptors_max},
+                                           arena);
+  if (!started) return NotStarted(data_path, started.error());
+  return StartedEngine{std::move(*started), std::move(reason)};
+}
+
 std::expected<void, std::string> OpenOne(const std::string& data_path, bool direct,
-                                         int64_t descriptors_max, Arena& arena,
+                                         engine::EngineOptions engine_options, Arena& arena,
                                          OpenedDisks& disks) {
   auto claim = storage::DataPathClaim::Take(data_path);
   if (!claim) return std::unexpected(claim.error());
   const Result<engine::EngineFacts> facts = engine::Probe((*claim)->folder());
   if (!facts) return std::unexpected(ProbeFailure(data_path, facts.error()));
-  auto engine = engine::PoolEngine::Start(
-      {.data_path = (*claim)->folder(), .descriptors_max = descriptors_max}, arena);
-  if (!engine) {
-    return std::unexpected(fmt::format("data path {}: the engine did not start ({}: {})", data_path,
-                                       engine.error().where,
-                                       std::strerror(engine.error().os_error)));
-  }
-  spdlog::info("data path {}: engine pool, {}, appends {}, {} of {} bytes free", data_path,
-               facts->file_system, AppendMode(*facts, direct), facts->free_bytes,
-               facts->total_bytes);
+  engine_options.io_uring.data_path = (*claim)->folder();
+  auto started = StartEngine(data_path, engine_options, arena);
+  if (!started) return std::unexpected(started.error());
+  spdlog::info("data path {}: engine {} ({}), {}, appends {}, {} of {} bytes free", data_path,
+               started->engine->info().name, started->reason, facts->file_system,
+               AppendMode(*facts, direct), facts->free_bytes, facts->total_bytes);
   disks.claims.push_back(std::move(*claim));
-  disks.engines.push_back(std::move(*engine));
+  disks.engines.push_back(std::move(started->engine));
+  disks.engine_reasons.push_back(std::move(started->reason));
   return {};
 }
 
@@ -52,16 +85,19 @@ int64_t DescriptorsOfOnePath(uint64_t open_files_max, size_t paths) {
 }
 
 std::expected<OpenedDisks, std::string> OpenDisks(const storage::LocalFileStoreOptions& options,
+                                                  const engine::EngineOptions& engine_options,
                                                   uint64_t open_files_max, Arena& arena) {
   OpenedDisks disks;
-  const int64_t descriptors_max = DescriptorsOfOnePath(open_files_max, options.data_paths.size());
+  engine::EngineOptions of_one_path = engine_options;
+  of_one_path.io_uring.descriptors_max =
+      DescriptorsOfOnePath(open_files_max, options.data_paths.size());
   for (const std::string& data_path : options.data_paths) {
     std::string nested = storage::NestedDataPath(data_path, options.data_paths);
     if (!nested.empty()) return std::unexpected(std::move(nested));
   }
   for (const std::string& data_path : options.data_paths) {
     const bool direct = options.direct_io_append_enable;
-    if (auto opened = OpenOne(data_path, direct, descriptors_max, arena, disks); !opened) {
+    if (auto opened = OpenOne(data_path, direct, of_one_path, arena, disks); !opened) {
       return std::unexpected(opened.error());
     }
   }

@@ -12,6 +12,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/engine.h"
+#include "engine/options.h"
 #include "storage/data_path.h"
 #include "storage/options.h"
 
@@ -19,12 +20,15 @@ namespace dovetail::server {
 
 struct OpenedDisks {
   std::vector<std::unique_ptr<storage::DataPathClaim>> claims;
-  std::vector<std::unique_ptr<engine::Engine>> engines;  // parallel to the claims
+  // Parallel to the claims.
+  std::vector<std::unique_ptr<engine::Engine>> engines;
+  std::vector<std::string> engine_reasons;  // why it is that engine
 };
 
 // The error is a sentence for the operator. open_files_max: the limit of the process, of which the
 // engines leave enough to connections. arena: outlives the engines.
 std::expected<OpenedDisks, std::string> OpenDisks(const storage::LocalFileStoreOptions& options,
+                                                  const engine::EngineOptions& engine_options,
                                                   uint64_t open_files_max, Arena& arena);
 
 // Descriptors that the engine of one of so many data paths may keep open.

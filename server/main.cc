@@ -35,11 +35,12 @@ sigset_t BlockStopSignals() {
 }
 
 int Probe(const dovetail::server::ProbeArguments& arguments,
-          dovetail::storage::LocalFileStoreOptions options) {
+          const dovetail::config::Config& config) {
   // What cannot be written because of it is said, here too.
   signal(SIGXFSZ, SIG_IGN);
+  dovetail::storage::LocalFileStoreOptions options = config.store.local_file;
   if (!arguments.paths.empty()) options.data_paths = arguments.paths;
-  const dovetail::server::ProbeReport report = dovetail::server::ProbeDisks(options);
+  const dovetail::server::ProbeReport report = dovetail::server::ProbeDisks(options, config.engine);
   std::cout << (arguments.json ? ProbeJson(report) : ProbeText(report)) << std::flush;
   return report.usable() ? dovetail::server::kExitClean : dovetail::server::kExitStartRefused;
 }
@@ -50,7 +51,7 @@ int main(int argc, char** argv) {
   const auto invocation = dovetail::server::ParseCommandLine(argc, argv);
   if (!invocation) return invocation.error();
   dovetail::InitLog(invocation->config.server.log.log_level);
-  if (invocation->probe) return Probe(*invocation->probe, invocation->config.store.local_file);
+  if (invocation->probe) return Probe(*invocation->probe, invocation->config);
 
   IgnoreSignals();
   const sigset_t signals = BlockStopSignals();

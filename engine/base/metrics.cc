@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
@@ -42,7 +43,7 @@ class MetricsRegistry::Callbacks final : public prometheus::Collectable {
     std::string name;
     std::string help;
     Labels labels;
-    std::function<double()> read;
+    std::function<void(prometheus::ClientMetric&)> read;
   };
 
   // A name has one type and one help, whoever adds to it and however.
@@ -53,6 +54,7 @@ class MetricsRegistry::Callbacks final : public prometheus::Collectable {
   }
 
   void Add(Entry entry) {
+    Claim(entry.name, entry.help, entry.type);
     std::lock_guard lock(mutex_);
     const bool taken = std::ranges::any_of(entries_, [&](const Entry& known) {
       return known.name == entry.name && known.labels == entry.labels;
@@ -76,11 +78,7 @@ class MetricsRegistry::Callbacks final : public prometheus::Collectable {
       family.type = entry.type;
       prometheus::ClientMetric& metric = family.metric.emplace_back();
       for (const auto& [name, value] : entry.labels) metric.label.push_back({name, value});
-      if (entry.type == prometheus::MetricType::Gauge) {
-        metric.gauge.value = entry.read();
-      } else {
-        metric.counter.value = entry.read();
-      }
+      entry.read(metric);
     }
     std::vector<prometheus::MetricFamily> collected;
     collected.reserve(families.size());
@@ -127,15 +125,36 @@ Histogram& MetricsRegistry::AddHistogram(const std::string& name, const std::str
 
 void MetricsRegistry::AddGauge(const void* owner, const std::string& name, const std::string& help,
                                std::function<double()> read, const Labels& labels) {
-  callbacks_->Claim(name, help, prometheus::MetricType::Gauge);
-  callbacks_->Add({owner, prometheus::MetricType::Gauge, name, help, labels, std::move(read)});
+  callbacks_->Add({owner, prometheus::MetricType::Gauge, name, help, labels,
+                   [read = std::move(read)](auto& metric) { metric.gauge.value = read(); }});
 }
 
 void MetricsRegistry::AddCounterCallback(const void* owner, const std::string& name,
                                          const std::string& help, std::function<double()> read,
                                          const Labels& labels) {
-  callbacks_->Claim(name, help, prometheus::MetricType::Counter);
-  callbacks_->Add({owner, prometheus::MetricType::Counter, name, help, labels, std::move(read)});
+  callbacks_->Add({owner, prometheus::MetricType::Counter, name, help, labels,
+                   [read = std::move(read)](auto& metric) { metric.counter.value = read(); }});
+}
+
+void MetricsRegistry::AddHistogramCallback(const void* owner, const std::string& name,
+                                           const std::string& help,
+                                           const std::vector<double>& bounds,
+                                           std::function<HistogramFigures()> read,
+                                           const Labels& labels) {
+  const auto fill = [bounds, read = std::move(read)](prometheus::ClientMetric& metric) {
+    const HistogramFigures figures = read();
+    DOVETAIL_CHECK(figures.counts.size() == bounds.size());
+    uint64_t count = 0;
+    for (size_t i = 0; i < bounds.size(); ++i) {
+      count += static_cast<uint64_t>(figures.counts[i]);
+      metric.histogram.bucket.push_back({count, bounds[i]});
+    }
+    count += static_cast<uint64_t>(figures.above);
+    metric.histogram.bucket.push_back({count, std::numeric_limits<double>::infinity()});
+    metric.histogram.sample_count = count;
+    metric.histogram.sample_sum = figures.sum;
+  };
+  callbacks_->Add({owner, prometheus::MetricType::Histogram, name, help, labels, fill});
 }
 
 void MetricsRegistry::RemoveCallbacks(const void* owner) { callbacks_->Remove(owner); }

@@ -16,6 +16,7 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -48,6 +49,15 @@ class MetricsRegistry {
   // The same for a value that only grows and is counted elsewhere (such as CPU seconds).
   void AddCounterCallback(const void* owner, const std::string& name, const std::string& help,
                           std::function<double()> read, const Labels& labels = {});
+  // And for counts by class that are kept elsewhere.
+  struct HistogramFigures {
+    std::vector<int64_t> counts;  // of each bound the values up to it and above the one before
+    int64_t above = 0;            // the last bound
+    double sum = 0;
+  };
+  void AddHistogramCallback(const void* owner, const std::string& name, const std::string& help,
+                            const std::vector<double>& bounds,
+                            std::function<HistogramFigures()> read, const Labels& labels = {});
   void RemoveCallbacks(const void* owner);
 
   // Everything in the Prometheus text format, version 0.0.4.

@@ -7,10 +7,12 @@
 #include <cstring>
 #include <future>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "engine/base/check.h"
+#include "engine/uring/uring_shard.h"
 
 namespace dovetail::engine {
 namespace {
@@ -82,10 +84,9 @@ Status TryTransfer(Engine& engine) {
   return status ? gone : status;
 }
 
-Result<std::string> TryEngine(UringOptions options, const UringSystems& systems) {
-  options.threads = 1;
+Result<std::string> TryEngine(const UringOptions& options, const UringSystems& systems) {
   auto arena = std::make_unique<Arena>();
-  auto engine = UringEngine::Start(std::move(options), *arena, systems);
+  auto engine = UringEngine::Start(options, *arena, systems);
   if (!engine) return std::unexpected(engine.error());
   const std::string features = (*engine)->info().features;
   const Status status = TryTransfer(**engine);
@@ -107,13 +108,17 @@ std::expected<EngineChoice, std::string> ChooseEngine(std::string_view wanted,
   if (wanted == "pool") return EngineChoice{.io_uring = false, .reason = "configured"};
   const Result<std::string> features = TryEngine(options, systems);
   if (features) return EngineChoice{.io_uring = true, .reason = *features};
+  if (std::string_view(features.error().where) == kCpuRefused) {
+    return std::unexpected(fmt::format(
+        "a processor of localfile_store.io_uring_options.cpus cannot be used ({}); name processors "
+        "that this machine has and lets the process run on",
+        std::strerror(features.error().os_error)));
+  }
   const std::string refusal =
       fmt::format("io_uring is refused, {}{}", Text(features.error()), Hint(features.error()));
   if (wanted == "io_uring") {
-    return std::unexpected(
-        fmt::format("data path {}: {}; allow it, or set localfile_store.engine to \"auto\" or "
-                    "\"pool\"",
-                    options.data_path, refusal));
+    return std::unexpected(fmt::format(
+        "{}; allow it, or set localfile_store.engine to \"auto\" or \"pool\"", refusal));
   }
   return EngineChoice{.io_uring = false, .reason = refusal};
 }

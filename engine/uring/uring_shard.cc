@@ -151,17 +151,17 @@ Status UringShard::SetUp() {
     CPU_ZERO(&set);
     CPU_SET(static_cast<size_t>(options_.cpus[at]), &set);
     if (const int error = pthread_setaffinity_np(pthread_self(), sizeof(set), &set); error != 0) {
-      return FailErrno("io_uring: cpu", error);
+      return FailErrno(kCpuRefused, error);
     }
   }
-  const int entries = options_.ring_entries > 0 ? options_.ring_entries : options_.io_depth;
+  const int64_t entries = options_.ring_entries > 0 ? options_.ring_entries : options_.io_depth;
   auto ring = Ring::Make({.entries = static_cast<unsigned>(entries),
                           .sqpoll = options_.sqpoll,
-                          .sqpoll_idle_ms = options_.sqpoll_idle_ms},
+                          .sqpoll_idle_ms = static_cast<int>(options_.sqpoll_idle_ms)},
                          *system_, counters_);
   if (!ring) return std::unexpected(ring.error());
   ring_ = std::move(*ring);
-  depth_ = options_.io_depth;
+  depth_ = static_cast<int>(options_.io_depth);
   if (ring_->shrunk()) depth_ = std::min(depth_, static_cast<int>(ring_->entries()));
 
   features_ = ring_->features();
@@ -183,7 +183,6 @@ Status UringShard::SetUp() {
   if (splices) features_ += ",splice";
   tools_.emplace(ShardTools{.shard = index_,
                             .splices = splices,
-                            .stats = ring_->Offers(IORING_OP_STATX),
                             .arena = core_->arena,
                             .slabs = *slabs_,
                             .files = *files_,

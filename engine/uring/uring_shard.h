@@ -36,6 +36,9 @@
 
 namespace dovetail::engine {
 
+// The place of an error of Start that is about UringOptions::cpus.
+inline constexpr const char* kCpuRefused = "io_uring: cpu";
+
 class UringShard : public std::enable_shared_from_this<UringShard> {
  public:
   using Task = std::move_only_function<void()>;
@@ -113,6 +116,9 @@ class UringShard : public std::enable_shared_from_this<UringShard> {
   void Resume();
   void SendCancels();
   void Fill();
+  // Before the operation's first request. False when that cannot be made now: something is being
+  // waited for, or the operation has ended.
+  bool MakeReady(const RingOperationRef& operation);
   enum class Next : uint8_t { kTurn, kSleep, kEnd };
   Next Decide();
   void WakeUp();
@@ -137,7 +143,8 @@ class UringShard : public std::enable_shared_from_this<UringShard> {
   // After a result, when there is more to do: now, or not before the pause is over.
   void GoOn(const RingOperationRef& operation, Milliseconds pause);
   void GiveUpOperations();
-  void CountEnd(const RingOperation& operation);
+  RingCounters::Kind& CountersOf(RingOperation::Kind kind);
+  void CountEnd(const RingOperation& operation, const Status& status);
 
   // REQUIRES: mutex_ is held.
   void WakeIfAsleep();

@@ -149,7 +149,43 @@ TEST_F(LoaderTest, SectionsAndKeysAreNotMistakenForEachOther) {
             (std::vector<std::string>{
                 "d.toml:2:4: unknown section nonsense. --print-config lists all."}));
   EXPECT_EQ(ProblemsOf("[[log]]\nlog_level = 'INFO'\n").size(), 1u);
-  EXPECT_EQ(ProblemsOf("[memory_store.capacity]\nx = 1\n").size(), 1u);
+  EXPECT_EQ(
+      ProblemsOf("[memory_store.capacity]\nx = 1\n"),
+      (std::vector<std::string>{"d.toml:1:15: memory_store.capacity is a table. Expected a "
+                                "size from 1M to 1024T; for example \"3G\"; or leave it out."}));
+  EXPECT_EQ(ProblemsOf("[localfile_store]\nio_uring_options = 2\n"),
+            (std::vector<std::string>{
+                "d.toml:2:1: localfile_store.io_uring_options is a section: write "
+                "[localfile_store.io_uring_options] on a line of its own and its keys below."}));
+}
+
+TEST_F(LoaderTest, ASectionWithinASection) {
+  const auto loaded = LoadText(
+      "[localfile_store]\nengine = 'io_uring'\n"
+      "[localfile_store.io_uring_options]\nthreads = 3\ncpus = '1-2,0'\n",
+      {"localfile_store.io_uring_options.io_depth=7"});
+  ASSERT_TRUE(loaded);
+  const engine::EngineOptions& engine = loaded->config.engine;
+  EXPECT_EQ(engine.engine, "io_uring");
+  EXPECT_EQ(engine.io_uring.threads, 3);
+  EXPECT_EQ(engine.io_uring.io_depth, 7);
+  EXPECT_EQ(engine.io_uring.cpus, (std::vector<int>{1, 2, 0}));
+  EXPECT_EQ(ProblemsOf("[localfile_store.io_uring_options]\nthread = 2\n"),
+            (std::vector<std::string>{"d.toml:2:1: unknown key "
+                                      "localfile_store.io_uring_options.thread. Did you mean "
+                                      "localfile_store.io_uring_options.threads?"}));
+  EXPECT_EQ(ProblemsOf("[localfile_store.io_uring_option]\n").size(), 1u);
+}
+
+TEST_F(LoaderTest, ListsOfProcessors) {
+  const std::string head = "[localfile_store.io_uring_options]\ncpus = ";
+  for (const char* text : {"''", "'0'", "'0-3,8'", "'1023'"}) {
+    EXPECT_TRUE(ProblemsOf(head + text + "\n").empty()) << text;
+  }
+  for (const char* text : {"','", "'0,'", "',0'", "'-1'", "'3-1'", "'0-'", "'a'", "'1,0-2'",
+                           "'1024'", "' 1'", "'0-4294967297'", "1"}) {
+    EXPECT_EQ(ProblemsOf(head + text + "\n").size(), 1u) << text;
+  }
 }
 
 TEST_F(LoaderTest, WrongTypeAndRangeHaveThePlaceOfTheValue) {

@@ -57,6 +57,7 @@ TEST(Keys, AreExactlyThese) {
                                              "memory_store.read_queue_max",
                                              "memory_store.report_bytes_max",
                                              "localfile_store.data_paths",
+                                             "localfile_store.engine",
                                              "localfile_store.min_number_of_available_disks",
                                              "localfile_store.disk_high_watermark",
                                              "localfile_store.disk_low_watermark",
@@ -67,6 +68,13 @@ TEST(Keys, AreExactlyThese) {
                                              "localfile_store.flush_bytes_in_flight_max",
                                              "localfile_store.segment_bytes_max",
                                              "localfile_store.index_cache_bytes_max",
+                                             "localfile_store.io_uring_options.threads",
+                                             "localfile_store.io_uring_options.io_depth",
+                                             "localfile_store.io_uring_options.sqpoll",
+                                             "localfile_store.io_uring_options.sqpoll_idle_ms",
+                                             "localfile_store.io_uring_options.cpus",
+                                             "localfile_store.io_uring_options.file_workers_max",
+                                             "localfile_store.io_uring_options.pipe_workers_max",
                                              "hybrid_store.memory_spill_high_watermark",
                                              "hybrid_store.memory_spill_low_watermark",
                                              "hybrid_store.memory_single_buffer_max_spill_size",
@@ -139,7 +147,7 @@ TEST(Keys, SwitchesAreTrueOrFalseAndNothingElse) {
       EXPECT_NE(problem.find("Expected true or false."), std::string::npos) << problem;
     }
   }
-  EXPECT_EQ(switches, 1);
+  EXPECT_EQ(switches, 2);
 }
 
 TEST(Keys, SharesGoFromNothingToAll) {

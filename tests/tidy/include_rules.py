@@ -8,7 +8,7 @@ ISLANDS = (
     "server/grpc/", "server/tcp/", "server/http/", "server/coordinator/",
     "server/bench/", "server/ctl/",
 )  # fmt: skip
-COMPOSITION = re.compile(r"server/(main|daemon|command_line|disk_setup)[^/]*\.(h|cc)$")
+COMPOSITION = re.compile(r"server/(main|daemon|command_line|disk_setup|disk_probe)[^/]*\.(h|cc)$")
 GENERATED = re.compile(r"proto/\w+(\.grpc)?\.pb\.h$")
 GENERATED_USERS = ("server/grpc/", "server/coordinator/", "server/bench/", "tests/")
 

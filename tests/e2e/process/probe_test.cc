@@ -57,7 +57,7 @@ TEST_F(ProbeTest, AGoodPathAsText) {
   EXPECT_EQ(run.err, "");
   EXPECT_TRUE(run.out.starts_with("data path " + folder_.path() + "\n")) << run.out;
   for (const char* part : {"  mount ", "  file system ", "  space ", "  direct I/O ",
-                           "  reservation ", "  engine        pool\n", "  appends ",
+                           "  reservation ", "  engine        ", "  appends ",
                            "  start         would take it\n", "open files: at most "}) {
     EXPECT_TRUE(Contains(run.out, part)) << part << " in " << run.out;
   }
