@@ -2,13 +2,7 @@
 // the kernel adds, idleness, cancelling what hangs.
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/capability.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sched.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +18,7 @@
 #include "engine/uring/uring_choice.h"
 #include "engine/uring/uring_file.h"
 #include "tests/contract/disk_suite.h"
+#include "tests/fakes/process_limits.h"
 
 namespace dovetail::contract {
 namespace {
@@ -31,6 +26,8 @@ namespace {
 using engine::FileRef;
 using engine::IoMode;
 using engine::UringOptions;
+using fakes::ForbidRings;
+using fakes::LimitLockedMemory;
 
 constexpr int64_t kMiB = 1 << 20;
 
@@ -56,27 +53,6 @@ bool InChild(const std::function<bool()>& body) {
   int status = -1;
   EXPECT_EQ(waitpid(child, &status, 0), child);
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-bool ForbidRings() {
-  std::array filter = {sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-                       sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 2, 0),
-                       sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_enter, 1, 0),
-                       sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_register, 0, 1),
-                       sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-                       sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-  sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
-
-bool LimitLockedMemory(rlim_t bytes) {
-  const rlimit limit{bytes, bytes};
-  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-  __user_cap_data_struct data[2] = {};
-  if (syscall(SYS_capget, &header, data) != 0) return false;
-  data[0].effective &= ~(1U << CAP_IPC_LOCK);
-  return setrlimit(RLIMIT_MEMLOCK, &limit) == 0 && syscall(SYS_capset, &header, data) == 0;
 }
 
 bool WritesAndReads(engine::Engine& engine, IoMode mode) {

@@ -109,6 +109,11 @@ std::vector<std::string> MetricsPage::InUse() const {
   };
   for (const char* name : kGaugesOfUse) check(name, {});
   for (const Series& series : series_) {
+    const bool of_ring = series.name == "dovetail_uring_operations_in_flight" ||
+                         series.name == "dovetail_uring_requests_in_kernel";
+    if (of_ring && series.value != 0) {
+      found.push_back(series.name + " " + std::to_string(series.value));
+    }
     if (series.name != "dovetail_disk_usable") continue;
     for (const char* name : kDiskGaugesOfUse) check(name, {{"path", series.labels.at("path")}});
   }

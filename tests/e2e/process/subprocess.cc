@@ -12,6 +12,8 @@
 #include <cstdlib>
 #include <thread>
 
+#include "tests/fakes/process_limits.h"
+
 namespace dovetail::e2e {
 namespace {
 
@@ -62,6 +64,8 @@ std::string ReadAll(int file) {
     const rlimit limit{options.file_bytes_soft, options.file_bytes_hard};
     setrlimit(RLIMIT_FSIZE, &limit);
   }
+  if (options.forbid_rings && !fakes::ForbidRings()) _exit(127);
+  if (options.locked_bytes && !fakes::LimitLockedMemory(*options.locked_bytes)) _exit(127);
   execve(argv[0], argv, environment);
   _exit(127);
 }

@@ -19,8 +19,12 @@ struct SubprocessOptions {
   // Soft and hard limit of the bytes of a file; 0 leaves both as they are.
   unsigned long file_bytes_soft = 0;
   unsigned long file_bytes_hard = 0;
+  // As in a container: the calls of io_uring fail with EPERM.
+  bool forbid_rings = false;
+  // Soft and hard limit of locked memory, without the privilege to pass it.
+  std::optional<unsigned long> locked_bytes = {};
   // "NAME=VALUE", over the environment of the test.
-  std::vector<std::string> environment;
+  std::vector<std::string> environment = {};
 };
 
 class Subprocess {

@@ -56,8 +56,8 @@ class Harness:
         """The jobs that are to run through this tier's daemon."""
         return [
             job
-            for job in self.jobs
-            if tier.takes(job) and re.search(self.options.jobs, f"spark.{tier.prefix}{job.name}")
+            for place, job in enumerate(self.jobs)
+            if tier.takes(job, place) and re.search(self.options.jobs, f"spark.{tier.prefix}{job.name}")
         ]
 
     def log(self, text: str) -> None:
@@ -151,6 +151,17 @@ class Harness:
         ):
             moved = sum(run.moved(name, **labels) for run in runs)
             require(moved > 0, f"{name}{labels or ''} did not move: the job met only one tier")
+        for kind in ("append", "read"):
+            bytes_of_engine = sum(
+                run.moved("dovetail_engine_bytes_total", kind=kind) for run in runs
+            )
+            bytes_of_rings = sum(run.moved("dovetail_uring_bytes_total", kind=kind) for run in runs)
+            expected = bytes_of_engine if self.tier.engine == "io_uring" else 0
+            require(
+                bytes_of_engine > 0 and bytes_of_rings == expected,
+                f"{bytes_of_rings:.0f} of {bytes_of_engine:.0f} bytes ({kind}) went through rings;"
+                f" the engine should be {self.tier.engine}",
+            )
         failed = sum(run.moved("dovetail_disk_append_failures_total") for run in runs)
         require(failed == 0, f"{failed:.0f} groups could not be written")
 

@@ -1,4 +1,7 @@
-"""The daemons that the real jobs run through: memory alone, and files with little memory."""
+"""The daemons that the real jobs run through: memory alone, and files with little memory.
+
+Files are tried pair by pair, not in every combination: each job meets both engines and both ways of
+appending, and each engine meets both ways."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +17,10 @@ class Tier:
     meaning: str
     capacity: str
     files: bool = False
+    engine: str = "io_uring"
     direct: bool = True
     giant: object = None  # True: only the giant record; False: all but it; None: all
+    every_second: int = None  # 0 or 1: of the others only those at even or odd places
     data_path: Path = None
     settings: dict = field(default_factory=dict)
 
@@ -23,8 +28,10 @@ class Tier:
     def prefix(self) -> str:
         return f"{self.name}." if self.files else ""
 
-    def takes(self, job) -> bool:
-        return self.giant is None or self.giant == (job.name == GIANT_RECORD)
+    def takes(self, job, place: int) -> bool:
+        if self.giant is not None and self.giant != (job.name == GIANT_RECORD):
+            return False
+        return self.every_second is None or self.every_second == place % 2
 
     def prepare(self, folder: Path) -> None:
         self.settings = {"memory_store.capacity": f'"{self.capacity}"'}
@@ -34,6 +41,7 @@ class Tier:
         self.data_path.mkdir()
         self.settings |= {
             "localfile_store.data_paths": f'["{self.data_path}"]',
+            "localfile_store.engine": f'"{self.engine}"',
             "localfile_store.direct_io_append_enable": "true" if self.direct else "false",
         }
         if self.giant:
@@ -55,10 +63,26 @@ def tiers() -> list:
     # Of memory: enough for what one job holds at once, and little enough that shuffles which are
     # never freed show.
     listed = [Tier("memory", "memory alone, 1 GiB", "1G")]
-    for name, direct in (("direct", True), ("buffered", False)):
-        how = f"files, {name} appends"
-        listed += [
-            Tier(name, f"{how}, 64 MiB of memory", "64M", True, direct, giant=False),
-            Tier(f"{name}_256", f"{how}, 256 MiB of memory", "256M", True, direct, giant=True),
-        ]
+    for engine, mode, every_second in (
+        ("io_uring", "direct", 0),
+        ("pool", "buffered", 0),
+        ("io_uring", "buffered", 1),
+        ("pool", "direct", 1),
+    ):
+        name, how = f"{engine}_{mode}", f"files by {engine}, {mode} appends"
+        common = {"files": True, "engine": engine, "direct": mode == "direct"}
+        listed.append(
+            Tier(
+                name,
+                f"{how}, 64 MiB of memory",
+                "64M",
+                giant=False,
+                every_second=every_second,
+                **common,
+            )
+        )
+        if every_second == 0:
+            listed.append(
+                Tier(f"{name}_256", f"{how}, 256 MiB of memory", "256M", giant=True, **common)
+            )
     return listed

@@ -52,6 +52,24 @@ TEST(Metrics, TheSameCounterTwiceIsOneCounter) {
   EXPECT_EQ(&first, &second);
 }
 
+TEST(Metrics, AHistogramKeptElsewhereIsShownAsSuch) {
+  MetricsRegistry metrics;
+  MetricsRegistry::HistogramFigures figures{.counts = {3, 4}, .above = 5, .sum = 12.5};
+  const int owner = 0;
+  metrics.AddHistogramCallback(&owner, "dovetail_test_seconds", "Time.", {0.1, 1},
+                               [&] { return figures; }, {{"kind", "a"}});
+  figures.counts[0] = 6;
+  const std::string text = metrics.Render();
+  EXPECT_EQ(Sample(text, R"(dovetail_test_seconds_bucket{kind="a",le="0.1"})"), 6);
+  EXPECT_EQ(Sample(text, R"(dovetail_test_seconds_bucket{kind="a",le="1"})"), 10);
+  EXPECT_EQ(Sample(text, R"(dovetail_test_seconds_bucket{kind="a",le="+Inf"})"), 15);
+  EXPECT_EQ(Sample(text, R"(dovetail_test_seconds_count{kind="a"})"), 15);
+  EXPECT_EQ(Sample(text, R"(dovetail_test_seconds_sum{kind="a"})"), 12.5);
+  EXPECT_EQ(Count(text, "# TYPE dovetail_test_seconds histogram"), 1);
+  metrics.RemoveCallbacks(&owner);
+  EXPECT_EQ(Count(metrics.Render(), "dovetail_test_seconds"), 0);
+}
+
 TEST(Metrics, HistogramHasBoundsSumAndCount) {
   MetricsRegistry metrics;
   Histogram& histogram = metrics.AddHistogram("dovetail_test_seconds", "Time.", {0.1, 1});
