@@ -215,6 +215,14 @@ constexpr auto kKeys = std::to_array<Key>({
      .meaning = "Write past the page cache (O_DIRECT); a path that cannot do it falls back alone.",
      .field = [](Config& c) -> auto& { return c.store.local_file.direct_io_append_enable; }},
     {.section = "localfile_store",
+     .name = "read_mode",
+     .meaning =
+         "How data is read back: buffered, through the page cache, or direct, past it, which takes "
+         "less CPU for data that is read once and is not in the cache.",
+     .field = [](Config& c) -> auto& { return c.store.local_file.read_mode; },
+     .expected = "buffered or direct",
+     .check = CheckReadMode},
+    {.section = "localfile_store",
      .name = "io_duration_threshold_sec",
      .meaning = "Age of an unanswered write at which a disk counts as slow and takes no new data.",
      .field = [](Config& c) -> auto& { return c.store.local_file.io_duration_threshold_sec; },

@@ -51,6 +51,11 @@ std::optional<std::string> CheckEngine(const std::string& text) {
   return "not an engine";
 }
 
+std::optional<std::string> CheckReadMode(const std::string& text) {
+  if (text == "buffered" || text == "direct") return std::nullopt;
+  return "not a way of reading";
+}
+
 std::optional<std::string> CheckCpus(const std::string& text) {
   const auto cpus = ParseCpuList(text);
   if (cpus) return std::nullopt;

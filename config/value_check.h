@@ -16,6 +16,7 @@ std::optional<std::string> CheckTag(const std::string& text);
 std::optional<std::string> CheckDataPath(const std::string& text);
 std::optional<std::string> CheckLogLevel(const std::string& text);
 std::optional<std::string> CheckEngine(const std::string& text);
+std::optional<std::string> CheckReadMode(const std::string& text);
 std::optional<std::string> CheckCpus(const std::string& text);
 
 }  // namespace dovetail::config

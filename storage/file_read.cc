@@ -89,8 +89,9 @@ Result<std::shared_ptr<ShuffleStore::FileRead>> ShuffleStore::BeginFileRead(std:
   return read;
 }
 
-void ShuffleStore::RunFileRead(std::shared_ptr<FileRead> read, int64_t bytes, PiecesDone finish) {
-  read_budget_.Acquire(bytes, [this, read, finish = std::move(finish)](
+void ShuffleStore::RunFileRead(std::shared_ptr<FileRead> read, int64_t bytes, engine::IoMode mode,
+                               PiecesDone finish) {
+  read_budget_.Acquire(bytes, [this, read, mode, finish = std::move(finish)](
                                   Result<std::shared_ptr<ReadGrant>> grant) mutable {
     if (!grant) {
       if (grant.error().code == ErrorCode::kNoBuffer) stats_.read_no_buffer_total.fetch_add(1);
@@ -98,20 +99,17 @@ void ShuffleStore::RunFileRead(std::shared_ptr<FileRead> read, int64_t bytes, Pi
     }
     read->grant = std::move(*grant);
     if (read->plan.empty()) return finish({});
-    ReadJob::Run(
-        read->plan, engine::IoMode::kBuffered,
-        [this, read, finish = std::move(finish)](auto pieces) mutable {
-          executor_.Post([read, finish = std::move(finish), pieces = std::move(pieces)]() mutable {
-            if (!pieces) {
-              const auto& [error, where] = pieces.error();
-              read->grant.reset();
-              return read->done(
-                  std::unexpected(Judge(*read->shuffle, *read->partition, error, where)));
-            }
-            if (read->Ended()) return read->done(Fail(ErrorCode::kNotFound, "shuffle"));
-            finish(std::move(*pieces));
-          });
-        });
+    ReadJob::Run(read->plan, mode, [this, read, finish = std::move(finish)](auto pieces) mutable {
+      executor_.Post([read, finish = std::move(finish), pieces = std::move(pieces)]() mutable {
+        if (!pieces) {
+          const auto& [error, where] = pieces.error();
+          read->grant.reset();
+          return read->done(std::unexpected(Judge(*read->shuffle, *read->partition, error, where)));
+        }
+        if (read->Ended()) return read->done(Fail(ErrorCode::kNotFound, "shuffle"));
+        finish(std::move(*pieces));
+      });
+    });
   });
 }
 
@@ -128,7 +126,7 @@ void ShuffleStore::ReadIndex(std::string_view app, int32_t shuffle, int32_t part
     if (!read->heads.back()) read->plan.push_back(PlanHead(extent));
     bytes += kBatchHeaderBytes + extent.index_bytes();
   }
-  RunFileRead(read, bytes, [this, read](std::vector<SliceChain> pieces) {
+  RunFileRead(read, bytes, engine::IoMode::kBuffered, [this, read](std::vector<SliceChain> pieces) {
     read->done(JoinIndex(*read, std::move(pieces)));
   });
 }
@@ -178,7 +176,9 @@ void ShuffleStore::ReadData(std::string_view app, int32_t shuffle, int32_t parti
   }
   read->plan = PlanData(read->extents, offset, length);
   read->done = std::move(done);
-  RunFileRead(read, length, [this, read, length](std::vector<SliceChain> pieces) {
+  const bool direct = options_.local_file.read_mode == "direct";
+  const engine::IoMode mode = direct ? engine::IoMode::kDirect : engine::IoMode::kBuffered;
+  RunFileRead(read, length, mode, [this, read, length](std::vector<SliceChain> pieces) {
     FileAnswer answer;
     for (SliceChain& piece : pieces) {
       std::move(piece.begin(), piece.end(), std::back_inserter(answer.bytes));

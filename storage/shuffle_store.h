@@ -172,7 +172,8 @@ class ShuffleStore {
                                                   int32_t partition);
   // A share of the read budget, then the plan; finish gets one chain for each planned read, or
   // read->done the error.
-  void RunFileRead(std::shared_ptr<FileRead> read, int64_t bytes, PiecesDone finish);
+  void RunFileRead(std::shared_ptr<FileRead> read, int64_t bytes, engine::IoMode mode,
+                   PiecesDone finish);
   Result<FileAnswer> JoinIndex(FileRead& read, std::vector<SliceChain> pieces);
   std::vector<Disk*> DiskPointers() const;
   void IssueTicket(const std::shared_ptr<Shuffle>& shuffle, int64_t bytes, TicketDone& done);

@@ -1,7 +1,7 @@
-// The engine of rings beside the engine of threads on the same disk, in turns, on memory that is
-// warm; fio for the same work is in docs/performance.md.
+// The engine of rings beside the engine of threads, fio and bare loops, for the same work on the
+// same disk, in turns, on memory that is warm.
 //
-//   engine_bench --data-path DIR [--total-bytes N --reads N --rounds N --threads N --io-depth N]
+//   engine_bench --data-path DIR [--only TEXT --total-bytes N --reads N --rounds N ...]
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <spdlog/spdlog.h>
@@ -10,7 +10,6 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +19,7 @@
 #include "engine/uring/uring_engine.h"
 #include "tests/bench/bench_tools.h"
 #include "tests/bench/engine_load.h"
+#include "tests/bench/fio.h"
 #include "tests/bench/sequential_writer.h"
 
 namespace dovetail::bench {
@@ -27,8 +27,12 @@ namespace {
 
 using engine::IoMode;
 
+constexpr int64_t kMiB = 1 << 20;
+constexpr int64_t kBlockBytes = 64 << 10;
+
 struct Settings {
   std::string data_path;
+  std::string only;
   int64_t total_bytes = 2LL << 30;
   int64_t reads = 200'000;
   int rounds = 3;
@@ -43,37 +47,92 @@ class Bench {
   explicit Bench(const Settings& settings) : settings_(settings) {}
 
   void Run() {
-    const int64_t total = settings_.total_bytes;
-    const AppendShape one{.bytes_per_file = total, .append_bytes = 16 << 20};
-    const AppendShape many{.files = 16, .bytes_per_file = total / 16};
-    const AppendShape vectored{.bytes_per_file = total,
-                               .append_bytes = 4 << 20,
-                               .piece_bytes = 4096,
-                               .mode = IoMode::kBuffered};
-    Compare(
-        "direct append, 1 file, 16 MiB a call", total,
-        [&](engine::Engine& engine) { return AppendAll(engine, one); },
-        [&](const std::string& folder) { return WriteSequentially(folder, total); });
-    Compare(
-        "direct append, 16 files, 1 MiB a call", total,
-        [&](engine::Engine& engine) { return AppendAll(engine, many); }, nullptr);
-    Compare(
-        "buffered append, 1,024 pieces of 4 KiB", total,
-        [&](engine::Engine& engine) { return AppendAll(engine, vectored); },
-        [&](const std::string& folder) { return WriteVectored(folder, total); });
-    const ReadShape reads{.file_bytes = total, .reads = settings_.reads};
-    Compare(
-        "random direct reads, 4 KiB, 64 at once", settings_.reads * reads.read_bytes,
-        [&](engine::Engine& engine) {
-          MakeFileToRead(engine, total);
-          return ReadRandomly(engine, reads);
-        },
-        nullptr);
+    AppendToOneFile(/*aligned=*/true);
+    AppendToOneFile(/*aligned=*/false);
+    AppendToManyFiles();
+    AppendBuffered();
+    ReadRandomPages();
   }
 
  private:
   using Work = std::function<Usage(engine::Engine&)>;
-  using Bare = std::function<Usage(const std::string& folder)>;
+  struct Contender {
+    std::string name;
+    std::function<Usage(const std::string& folder)> run;
+  };
+
+  void AppendToOneFile(bool aligned) {
+    const int64_t total = settings_.total_bytes;
+    const int64_t call = settings_.slabs * kMiB;
+    const AppendShape shape{.bytes_per_file = total,
+                            .append_bytes = call,
+                            .piece_bytes = aligned ? kMiB : kBlockBytes,
+                            .aligned = aligned};
+    Compare(fmt::format("direct append, 1 file, {} MiB a call, memory {}", settings_.slabs,
+                        aligned ? "aligned" : "gathered"),
+            total, Engines([=](engine::Engine& engine) { return AppendAll(engine, shape); }),
+            {{"fio io_uring",
+              [=, this](const std::string& folder) {
+                return RunFio(folder, {.bytes = total, .depth = settings_.slabs});
+              }},
+             {"one thread, pwrite",
+              [=](const std::string& folder) { return WriteSequentially(folder, total); }}});
+  }
+
+  void AppendToManyFiles() {
+    const int64_t total = settings_.total_bytes;
+    constexpr int kFiles = 16;
+    const AppendShape shape{.files = kFiles, .bytes_per_file = total / kFiles};
+    Compare("direct append, 16 files, 1 MiB a call, memory aligned", total,
+            Engines([=](engine::Engine& engine) { return AppendAll(engine, shape); }),
+            {{"fio io_uring", [=](const std::string& folder) {
+                return RunFio(folder, {.bytes = total, .files = kFiles, .depth = kFiles});
+              }}});
+  }
+
+  void AppendBuffered() {
+    const int64_t total = settings_.total_bytes;
+    const AppendShape shape{.bytes_per_file = total,
+                            .append_bytes = 4 * kMiB,
+                            .piece_bytes = 4096,
+                            .mode = IoMode::kBuffered};
+    Compare("buffered append, 1,024 pieces of 4 KiB in a call", total,
+            Engines([=](engine::Engine& engine) { return AppendAll(engine, shape); }),
+            {{"one thread, pwritev",
+              [=](const std::string& folder) { return WriteVectored(folder, total); }}});
+  }
+
+  void ReadRandomPages() {
+    const int64_t file_bytes = settings_.total_bytes;
+    const ReadShape shape{.file_bytes = file_bytes, .reads = settings_.reads};
+    const int64_t bytes = shape.reads * shape.read_bytes;
+    const auto fio = [=, this](const char* engine, int depth) {
+      return [=, this](const std::string& folder) {
+        const auto maker = Start(/*uring=*/false, folder);
+        MakeFileToRead(*maker, file_bytes);
+        DOVETAIL_CHECK(maker->Stop(TimePoint::max()));
+        return RunFio(folder, {.work = "randread",
+                               .engine = engine,
+                               .filename = "read",
+                               .block_bytes = shape.read_bytes,
+                               .bytes = depth > 1 ? bytes : bytes / 4,
+                               .depth = depth,
+                               .fixed = depth > 1});
+      };
+    };
+    Compare("random direct reads, 4 KiB, 64 at once", bytes, Engines([=](engine::Engine& engine) {
+              MakeFileToRead(engine, file_bytes);
+              return ReadRandomly(engine, shape);
+            }),
+            {{"fio io_uring", fio("io_uring", shape.at_once)},
+             {"fio psync", [=](const std::string& folder) {
+                Usage usage = fio("psync", 1)(folder);  // of a quarter of the reads
+                usage.seconds *= 4;
+                usage.cpu_seconds *= 4;
+                usage.machine_cpu_seconds *= 4;
+                return usage;
+              }}});
+  }
 
   std::unique_ptr<engine::Engine> Start(bool uring, const std::string& folder) {
     if (uring) {
@@ -89,6 +148,19 @@ class Bench {
         {.data_path = folder, .io_threads = settings_.io_threads}, arena_);
     DOVETAIL_CHECK(engine.has_value());
     return std::move(*engine);
+  }
+
+  std::vector<Contender> Engines(const Work& work) {
+    std::vector<Contender> engines;
+    for (const bool uring : {true, false}) {
+      engines.push_back({uring ? "io_uring" : "pool", [=, this](const std::string& folder) {
+                           const auto engine = Start(uring, folder);
+                           const Usage usage = work(*engine);
+                           DOVETAIL_CHECK(engine->Stop(TimePoint::max()));
+                           return usage;
+                         }});
+    }
+    return engines;
   }
 
   // The same bytes from the same memory by pwritev, and nothing else.
@@ -111,42 +183,37 @@ class Bench {
     return usage;
   }
 
-  void Add(const std::string& name, int64_t bytes, const Usage& usage, bool show) {
-    if (!show) return;
-    Report(name, bytes, usage);
-    speed_[name].push_back(usage.BytesPerSecond(bytes) * 1e-9);
-    cpu_[name].push_back(usage.cpu_seconds / static_cast<double>(bytes) * 1e9);
-  }
-
-  void Compare(const std::string& name, int64_t bytes, const Work& work, const Bare& bare) {
-    fmt::print("{}\n", name);
-    speed_.clear();
-    cpu_.clear();
+  // In turns; the first contender's medians over those of each other one.
+  void Compare(const std::string& title, int64_t bytes, std::vector<Contender> contenders,
+               const std::vector<Contender>& others) {
+    if (title.find(settings_.only) == std::string::npos) return;
+    contenders.insert(contenders.end(), others.begin(), others.end());
+    fmt::print("{}\n", title);
+    std::vector<std::vector<Usage>> usages(contenders.size());
     for (int round = 0; round <= settings_.rounds; ++round) {
-      const bool show = round > 0;  // the first one warms
-      for (const bool uring : {true, false}) {
+      for (size_t i = 0; i < contenders.size(); ++i) {
         const FreshFolder folder(settings_.data_path);
-        const auto engine = Start(uring, folder.path());
-        Add(uring ? "  io_uring" : "  pool", bytes, work(*engine), show);
-        DOVETAIL_CHECK(engine->Stop(TimePoint::max()));
+        const Usage usage = contenders[i].run(folder.path());
+        if (round == 0) continue;  // it warms
+        Report("  " + contenders[i].name, bytes, usage);
+        usages[i].push_back(usage);
       }
-      if (bare == nullptr) continue;
-      const FreshFolder folder(settings_.data_path);
-      Add("  bare loop of one thread", bytes, bare(folder.path()), show);
     }
-    for (const auto& [who, speeds] : speed_) {
-      fmt::print("{:<28} median {:.2f} GB/s, {:.3f} CPU s/GB\n", who, Median(speeds),
-                 Median(cpu_.at(who)));
+    const Usage first = MedianOf(usages[0]);
+    for (size_t i = 0; i < contenders.size(); ++i) {
+      const Usage usage = MedianOf(usages[i]);
+      Report("median " + contenders[i].name, bytes, usage);
+      if (i == 0) continue;
+      fmt::print(
+          "  io_uring has {:.2f} of its speed at {:.2f} of its CPU ({:.2f} of the machine's)\n",
+          usage.seconds / first.seconds, first.cpu_seconds / usage.cpu_seconds,
+          first.machine_cpu_seconds / usage.machine_cpu_seconds);
     }
-    fmt::print("  io_uring / pool: {:.2f} of the speed, {:.2f} of the CPU\n\n",
-               Median(speed_.at("  io_uring")) / Median(speed_.at("  pool")),
-               Median(cpu_.at("  io_uring")) / Median(cpu_.at("  pool")));
+    fmt::print("\n");
   }
 
   const Settings settings_;
   Arena arena_;
-  std::map<std::string, std::vector<double>> speed_;
-  std::map<std::string, std::vector<double>> cpu_;
 };
 
 }  // namespace
@@ -158,6 +225,7 @@ int main(int argc, char** argv) {
   app.add_option("--data-path", settings.data_path, "an existing folder on the disk to measure")
       ->required()
       ->check(CLI::ExistingDirectory);
+  app.add_option("--only", settings.only, "only comparisons with this in their title");
   app.add_option("--total-bytes", settings.total_bytes, "a multiple of 256 MiB")
       ->check(CLI::Range(int64_t{256} << 20, int64_t{1} << 40));
   app.add_option("--reads", settings.reads)->check(CLI::Range(1, 1 << 30));

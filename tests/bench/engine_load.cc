@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <future>
 #include <memory>
@@ -57,12 +59,26 @@ void ReserveFile(Engine& engine, const FileRef& file, int64_t bytes) {
   done.get_future().get();
 }
 
-SliceChain DataOf(int64_t bytes, int64_t piece) {
-  static const auto memory = std::make_shared<std::vector<std::byte>>(16 << 20, std::byte{'d'});
+struct Freed {
+  void operator()(std::byte* memory) const { std::free(memory); }
+};
+
+// The same memory again and again. Not aligned: as blocks lie in memory, so that direct appends
+// have to gather them.
+SliceChain DataOf(int64_t bytes, int64_t piece, bool aligned = true) {
+  constexpr size_t kBytes = 16 << 20;
+  constexpr size_t kPage = 4096;
+  constexpr size_t kOff = 64;
+  static const std::shared_ptr<std::byte> memory = [] {
+    const std::shared_ptr<std::byte> made(
+        static_cast<std::byte*>(std::aligned_alloc(kPage, kBytes + kPage)), Freed());
+    std::memset(made.get(), 'd', kBytes + kPage);
+    return made;
+  }();
   SliceChain chain;
   for (int64_t at = 0; at < bytes; at += piece) {
-    chain.push_back(
-        {memory, ConstBytes(*memory).subspan(static_cast<size_t>(at), static_cast<size_t>(piece))});
+    const size_t begin = static_cast<size_t>(at) % kBytes + (aligned ? 0 : kOff);
+    chain.push_back({memory, {memory.get() + begin, static_cast<size_t>(piece)}});
   }
   return chain;
 }
@@ -75,7 +91,7 @@ Usage AppendAll(Engine& engine, const AppendShape& shape) {
     files.push_back(OpenFile(engine, "append" + std::to_string(i), true));
     ReserveFile(engine, files.back(), shape.bytes_per_file);
   }
-  const SliceChain data = DataOf(shape.append_bytes, shape.piece_bytes);
+  const SliceChain data = DataOf(shape.append_bytes, shape.piece_bytes, shape.aligned);
   Countdown left(shape.files);
   std::function<void(const FileRef&, int64_t)> next = [&](const FileRef& file, int64_t offset) {
     if (offset >= shape.bytes_per_file) return left.Down();

@@ -16,7 +16,8 @@ struct AppendShape {
   int files = 1;
   int64_t bytes_per_file = 0;
   int64_t append_bytes = 1 << 20;
-  int64_t piece_bytes = 1 << 20;  // of memory
+  int64_t piece_bytes = 1 << 20;  // of memory; 16 MiB is a multiple of it
+  bool aligned = true;            // the memory, for direct I/O
   engine::IoMode mode = engine::IoMode::kDirect;
 };
 

@@ -1,5 +1,6 @@
-// How fast memory goes to disk through the segment store (pool engine), beside one sequential
-// direct writer on the same disk. Rounds alternate; the memory is touched before the first one.
+// How fast memory goes to disk through the segment store, by rings and by the pool, beside one
+// sequential direct writer and fio on the same disk. Rounds alternate; the memory is touched before
+// the first one.
 //
 //   segment_bench --data-path DIR [--partitions N --batch-bytes N --total-bytes N] [--buffered]
 //
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "tests/bench/bench_tools.h"
+#include "tests/bench/fio.h"
 #include "tests/bench/sequential_writer.h"
 #include "tests/bench/store_load.h"
 
@@ -32,9 +34,7 @@ struct Settings {
 };
 
 struct Figures {
-  std::vector<double> sequential;
-  std::vector<double> flush;
-  std::vector<double> cpu;
+  std::vector<Usage> flush;
   std::vector<double> decision;
   double delete_seconds_max = 0;
 };
@@ -53,9 +53,18 @@ storage::StoreOptions OptionsOf(const Settings& settings) {
   return options;
 }
 
-void RunStore(const Settings& settings, Arena& arena, Figures& figures, bool show) {
+const char* NameOf(EngineKind engine) { return engine == EngineKind::kUring ? "io_uring" : "pool"; }
+
+void Add(Usage& sum, const Usage& usage) {
+  sum.seconds += usage.seconds;
+  sum.cpu_seconds += usage.cpu_seconds;
+  sum.machine_cpu_seconds += usage.machine_cpu_seconds;
+}
+
+void RunStore(const Settings& settings, EngineKind engine, Arena& arena, Figures& figures,
+              bool show) {
   const FreshFolder folder(settings.data_path);
-  StoreLoad load(arena, folder.path(), OptionsOf(settings));
+  StoreLoad load(arena, folder.path(), OptionsOf(settings), engine);
   const LoadShape shape = ShapeOf(settings);
   Usage fill;
   Usage flush;
@@ -63,15 +72,11 @@ void RunStore(const Settings& settings, Arena& arena, Figures& figures, bool sho
   for (; bytes < settings.total_bytes; bytes += shape.round_bytes()) {
     const Stopwatch filling;
     load.Fill(shape);
-    const Usage filled = filling.Elapsed();
-    fill.seconds += filled.seconds;
-    fill.cpu_seconds += filled.cpu_seconds;
+    Add(fill, filling.Elapsed());
     const Stopwatch flushing;
     const double decision = load.AskForAll();
     load.WaitFlushed(shape.round_bytes());
-    const Usage flushed = flushing.Elapsed();
-    flush.seconds += flushed.seconds;
-    flush.cpu_seconds += flushed.cpu_seconds;
+    Add(flush, flushing.Elapsed());
     if (show) figures.decision.push_back(decision);
   }
   const storage::DiskStats& disk = load.store().disks()[0]->stats();
@@ -79,37 +84,53 @@ void RunStore(const Settings& settings, Arena& arena, Figures& figures, bool sho
                            static_cast<double>(disk.appended_groups_total.load()) / (1 << 20);
   const Usage removal = load.Remove();
   if (!show) return;
-  Report("store: fill", bytes, fill);
-  Report(fmt::format("store: flush (groups of {:.1f} MiB)", group_mib), bytes, flush);
-  fmt::print("{:<44} {:6.3f} s\n", "store: delete", removal.seconds);
-  figures.flush.push_back(flush.BytesPerSecond(bytes));
-  figures.cpu.push_back(flush.cpu_seconds / static_cast<double>(bytes) * 1e9);
+  Report(fmt::format("{}: fill", NameOf(engine)), bytes, fill);
+  Report(fmt::format("{}: flush, groups of {:.1f} MiB", NameOf(engine), group_mib), bytes, flush);
+  fmt::print("{:<40} {:6.3f} s\n", fmt::format("{}: delete", NameOf(engine)), removal.seconds);
+  const auto scale = static_cast<double>(settings.total_bytes) / static_cast<double>(bytes);
+  figures.flush.push_back(
+      {flush.seconds * scale, flush.cpu_seconds * scale, flush.machine_cpu_seconds * scale});
   figures.delete_seconds_max = std::max(figures.delete_seconds_max, removal.seconds);
 }
 
-void RunSequential(const Settings& settings, Figures& figures, bool show) {
+void RunBeside(const Settings& settings, bool fio, std::vector<Usage>& usages, bool show) {
   const FreshFolder folder(settings.data_path);
   const int64_t bytes = settings.total_bytes >> 20 << 20;
-  const Usage usage = WriteSequentially(folder.path(), bytes);
+  const Usage usage =
+      fio ? RunFio(folder.path(), {.bytes = bytes}) : WriteSequentially(folder.path(), bytes);
   if (!show) return;
-  Report("one sequential direct writer", bytes, usage);
-  figures.sequential.push_back(usage.BytesPerSecond(bytes));
+  Report(fio ? "fio io_uring, one file" : "one thread, pwrite, one file", bytes, usage);
+  usages.push_back(usage);
+}
+
+void Summarize(const Settings& settings, const char* name, const Figures& figures, const Usage& fio,
+               const Usage& sequential) {
+  const Usage flush = MedianOf(figures.flush);
+  Report(fmt::format("median {}: flush", name), settings.total_bytes, flush);
+  fmt::print(
+      "  {:.2f} of the speed of fio, {:.2f} of one pwrite thread; decision {:.0f} us of CPU, "
+      "longest delete {:.3f} s\n",
+      fio.seconds / flush.seconds, sequential.seconds / flush.seconds,
+      Median(figures.decision) * 1e6, figures.delete_seconds_max);
 }
 
 void Run(const Settings& settings) {
   Arena arena;
-  Figures figures;
+  Figures uring;
+  Figures pool;
+  std::vector<Usage> fio;
+  std::vector<Usage> sequential;
   for (int round = 0; round <= settings.rounds; ++round) {
     const bool show = round > 0;  // the first one warms
-    RunSequential(settings, figures, show);
-    RunStore(settings, arena, figures, show);
+    RunBeside(settings, /*fio=*/true, fio, show);
+    RunStore(settings, EngineKind::kUring, arena, uring, show);
+    RunBeside(settings, /*fio=*/false, sequential, show);
+    RunStore(settings, EngineKind::kPool, arena, pool, show);
   }
-  fmt::print(
-      "median: flush {:.2f} GB/s, {:.2f} of one sequential writer ({:.2f} GB/s), {:.2f} CPU s/GB; "
-      "decision {:.0f} us of CPU, longest delete {:.3f} s\n",
-      Median(figures.flush) * 1e-9, Median(figures.flush) / Median(figures.sequential),
-      Median(figures.sequential) * 1e-9, Median(figures.cpu), Median(figures.decision) * 1e6,
-      figures.delete_seconds_max);
+  Report("median fio", settings.total_bytes, MedianOf(fio));
+  Report("median pwrite", settings.total_bytes, MedianOf(sequential));
+  Summarize(settings, "io_uring", uring, MedianOf(fio), MedianOf(sequential));
+  Summarize(settings, "pool", pool, MedianOf(fio), MedianOf(sequential));
 }
 
 }  // namespace

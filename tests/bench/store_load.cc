@@ -9,33 +9,38 @@
 
 #include "engine/base/check.h"
 #include "engine/pool/pool_engine.h"
+#include "engine/uring/uring_engine.h"
 
 namespace dovetail::bench {
 namespace {
 
 using storage::IncomingBatch;
 
-constexpr char kApp[] = "bench";
 constexpr std::chrono::milliseconds kPoll{1};
 
-std::vector<std::unique_ptr<engine::Engine>> MakeEngines(const std::string& data_path,
-                                                         Arena& arena) {
+std::unique_ptr<engine::Engine> MakeEngine(const std::string& data_path, Arena& arena,
+                                           EngineKind kind) {
+  if (kind == EngineKind::kUring) {
+    auto engine = engine::UringEngine::Start({.data_path = data_path}, arena);
+    DOVETAIL_CHECK(engine.has_value());
+    return std::move(*engine);
+  }
   auto engine = engine::PoolEngine::Start({.data_path = data_path}, arena);
   DOVETAIL_CHECK(engine.has_value());
-  std::vector<std::unique_ptr<engine::Engine>> engines;
-  engines.push_back(std::move(*engine));
-  return engines;
+  return std::move(*engine);
 }
 
 }  // namespace
 
 StoreLoad::StoreLoad(Arena& arena, const std::string& data_path,
-                     const storage::StoreOptions& options) {
+                     const storage::StoreOptions& options, EngineKind engine) {
   storage::StoreOptions with_path = options;
   with_path.local_file.data_paths = {data_path};
   with_path.memory.require_wait_ms = 0;
+  std::vector<std::unique_ptr<engine::Engine>> engines;
+  engines.push_back(MakeEngine(data_path, arena, engine));
   store_ = std::make_unique<storage::ShuffleStore>(with_path, arena, executor_, ticker_,
-                                                   SteadyClock(), MakeEngines(data_path, arena));
+                                                   SteadyClock(), std::move(engines));
 }
 
 StoreLoad::~StoreLoad() {
@@ -51,7 +56,7 @@ StoreLoad::~StoreLoad() {
 
 void StoreLoad::Fill(const LoadShape& shape) {
   const storage::PartitionRange range{0, shape.partitions - 1};
-  DOVETAIL_CHECK(store_->Register(kApp, 0, std::span(&range, 1), {}).has_value());
+  DOVETAIL_CHECK(store_->Register(app(), shape.shuffle, std::span(&range, 1), {}).has_value());
   block_.assign(static_cast<size_t>(shape.block_bytes), 'd');
   const ConstBytes piece(reinterpret_cast<const std::byte*>(block_.data()), block_.size());
   for (int32_t first = 0; first < shape.partitions; first += shape.partitions_per_send) {
@@ -76,11 +81,11 @@ void StoreLoad::Fill(const LoadShape& shape) {
       }
     }
     int64_t ticket = 0;
-    store_->Require(kApp, 0, {}, ticket_bytes, [&ticket](Result<int64_t> issued) {
+    store_->Require(app(), shape.shuffle, {}, ticket_bytes, [&ticket](Result<int64_t> issued) {
       DOVETAIL_CHECK(issued.has_value());
       ticket = *issued;
     });
-    Result<storage::SendAdmission> admission = store_->AdmitSend(kApp, 0, ticket);
+    Result<storage::SendAdmission> admission = store_->AdmitSend(app(), shape.shuffle, ticket);
     DOVETAIL_CHECK(admission.has_value());
     DOVETAIL_CHECK(store_->Store(std::move(*admission), batch).has_value());
   }
@@ -88,7 +93,7 @@ void StoreLoad::Fill(const LoadShape& shape) {
 
 double StoreLoad::AskForAll() {
   const Stopwatch watch;
-  store_->Require(kApp, 0, {}, store_->budget().capacity_bytes(),
+  store_->Require(app(), 0, {}, store_->budget().capacity_bytes(),
                   [](Result<int64_t> issued) { DOVETAIL_CHECK(!issued.has_value()); });
   return watch.Elapsed().seconds;
 }
@@ -101,7 +106,7 @@ void StoreLoad::WaitFlushed(int64_t bytes) {
 
 Usage StoreLoad::Remove() {
   const Stopwatch watch;
-  store_->Unregister(kApp, 0);
+  store_->Unregister(app(), 0);
   while (store_->stats().removals_pending.load() > 0) std::this_thread::sleep_for(kPoll);
   return watch.Elapsed();
 }

@@ -15,7 +15,10 @@
 
 namespace dovetail::bench {
 
+enum class EngineKind : uint8_t { kUring, kPool };
+
 struct LoadShape {
+  int32_t shuffle = 0;
   int32_t partitions = 1;
   int32_t block_bytes = 0;
   int blocks_per_batch = 1;  // of one partition, sent together
@@ -26,19 +29,21 @@ struct LoadShape {
 
 class StoreLoad {
  public:
-  StoreLoad(Arena& arena, const std::string& data_path, const storage::StoreOptions& options);
+  StoreLoad(Arena& arena, const std::string& data_path, const storage::StoreOptions& options,
+            EngineKind engine);
   ~StoreLoad();
 
-  // One batch for every partition.
+  // One batch for every partition of the shuffle, which is registered if need be.
   void Fill(const LoadShape& shape);
   // Asks for all of the memory, as a refused requireBuffer does. Returns the CPU seconds that the
   // call took: what deciding to spill costs the thread that crossed a limit.
   double AskForAll();
   // Waits until `bytes` more than at its last call are in files.
   void WaitFlushed(int64_t bytes);
-  // Ends the shuffle and waits until its files are gone.
+  // Ends shuffle 0 and waits until its files are gone.
   Usage Remove();
   storage::ShuffleStore& store() { return *store_; }
+  static const char* app() { return "bench"; }
 
  private:
   Executor executor_{"bench", 2};

@@ -63,6 +63,7 @@ TEST(Keys, AreExactlyThese) {
                                              "localfile_store.disk_low_watermark",
                                              "localfile_store.disk_healthy_check_interval_sec",
                                              "localfile_store.direct_io_append_enable",
+                                             "localfile_store.read_mode",
                                              "localfile_store.io_duration_threshold_sec",
                                              "localfile_store.flush_group_bytes_max",
                                              "localfile_store.flush_bytes_in_flight_max",
