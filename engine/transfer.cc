@@ -59,7 +59,7 @@ void PauseFor(Milliseconds pause) {
 }
 
 std::optional<Milliseconds> Stalls::Continue(bool gained, int os_error) {
-  counters_.continued.fetch_add(1, std::memory_order_relaxed);
+  counters_->continued.fetch_add(1, std::memory_order_relaxed);
   if (gained) {
     count_ = 0;
     return Milliseconds::zero();

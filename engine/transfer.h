@@ -46,14 +46,14 @@ bool IsPassing(int os_error);
 // writes nothing a thousand times in a row is broken.
 class Stalls {
  public:
-  explicit Stalls(EngineCounters& counters) : counters_(counters) {}
+  explicit Stalls(EngineCounters& counters) : counters_(&counters) {}
 
   // After a call that was short, interrupted, or refused for the moment. os_error: 0 for short.
   // How long to wait before the next one; nothing when it is time to give up.
   std::optional<Milliseconds> Continue(bool gained, int os_error);
 
  private:
-  EngineCounters& counters_;
+  EngineCounters* counters_;
   int count_ = 0;
 };
 

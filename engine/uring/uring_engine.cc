@@ -83,7 +83,7 @@ UringEngine::~UringEngine() {
   core_->threads->EndTimer();
 }
 
-int UringEngine::OpenerShard() const {
+int UringEngine::OwnShard() const {
   const UringShard* current = UringShard::Current();
   const auto same = [current](const auto& shard) { return shard.get() == current; };
   return std::any_of(shards_->begin(), shards_->end(), same) ? current->index() : -1;
@@ -91,14 +91,15 @@ int UringEngine::OpenerShard() const {
 
 FileMaker UringEngine::MakerOfFiles() {
   // Asked on the thread that opens: if that is a shard, its appends will come from there.
-  const int opener = OpenerShard();
+  const int opener = OwnShard();
   return [opener, core = core_, shards = shards_](std::string path, const OpenedFile& opened) {
     const int shard = opener >= 0 ? opener : ShardOfPath(path, shards->size());
     return std::make_shared<UringFile>(core, std::move(path), opened, shards, shard);
   };
 }
 
-UringShard& UringEngine::NextShard() {
+UringShard& UringEngine::ReadingShard() {
+  if (const int own = OwnShard(); own >= 0) return *(*shards_)[static_cast<size_t>(own)];
   const size_t next = next_shard_.fetch_add(1, std::memory_order_relaxed);
   return *(*shards_)[next % shards_->size()];
 }
@@ -127,8 +128,8 @@ void UringEngine::Read(ReadRequest request, ReadDone done) {
   if (const Status status = ReadFault(request, file.get()); !status) {
     return Refuse(std::move(done), status.error());
   }
-  Submit(NextShard(), std::make_shared<UringRead>(core_, std::move(file), request,
-                                                  options_.read_pieces_max, std::move(done)));
+  Submit(ReadingShard(), std::make_shared<UringRead>(core_, std::move(file), request,
+                                                     options_.read_pieces_max, std::move(done)));
 }
 
 void UringEngine::ToPipe(PipeRequest request, Done done) {
@@ -136,7 +137,7 @@ void UringEngine::ToPipe(PipeRequest request, Done done) {
   if (const Status status = PipeFault(request, file.get()); !status) {
     return Refuse(std::move(done), status.error());
   }
-  Submit(NextShard(),
+  Submit(ReadingShard(),
          std::make_shared<UringPipe>(core_, std::move(file), request, std::move(done)));
 }
 

@@ -3,7 +3,7 @@
 // how it works docs/engine.md.
 //
 // Appends of one file go to one shard: the one that opened it, or one chosen by its path. Reads and
-// pipes go to the shards in turn.
+// pipes go to the shards in turn, or stay on the shard that asks for them.
 //
 // Owner: the composition root, one per data path. Stop it before its end; after a Stop that
 // returned false it must be leaked.
@@ -61,8 +61,10 @@ class UringEngine : public DiskEngine {
               std::shared_ptr<const ShardList> shards);
 
   FileMaker MakerOfFiles() override;
-  int OpenerShard() const;  // negative when the caller is none of ours
-  UringShard& NextShard();
+  int OwnShard() const;  // negative when the caller is none of ours
+  // A read that is asked for on a shard stays there, so that no other has to be woken; the rest are
+  // taken in turn.
+  UringShard& ReadingShard();
   // Hands it to the shard, or ends it on the timer.
   void Submit(UringShard& shard, RingOperationRef operation);
   void RefuseOperation(RingOperationRef operation, Error error);

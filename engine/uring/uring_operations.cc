@@ -50,9 +50,9 @@ bool IsAligned(const SliceChain& chain, int64_t alignment) {
   });
 }
 
-uint32_t TakeFront(std::deque<uint32_t>& parts) {
+uint32_t TakeFront(std::vector<uint32_t>& parts) {
   const uint32_t part = parts.front();
-  parts.pop_front();
+  parts.erase(parts.begin());
   return part;
 }
 
@@ -184,7 +184,7 @@ void UringAppend::Finish(Status status) {
 }
 
 std::string UringAppend::Describe() const {
-  return fmt::format("append of {} bytes to {}", bytes_, path_);
+  return fmt::format("append of {} bytes to {}", bytes_, file_->path());
 }
 
 UringRead::UringRead(std::shared_ptr<DiskCore> core, UringFileRef file, const ReadRequest& request,
@@ -211,32 +211,42 @@ void UringRead::Begin(uint32_t part, bool direct) {
                             .granularity = alignment,
                             .needed = memory.needed};
   slices_[part] = std::move(memory.slices);
-  reading_.emplace(part, Transfer(plan, std::move(memory.parts), core_->counters));
+  reading_.push_back({part, Transfer(plan, std::move(memory.parts), core_->counters)});
+}
+
+UringRead::Piece& UringRead::Find(uint32_t part) {
+  const auto piece = std::ranges::find(reading_, part, &Piece::part);
+  DOVETAIL_CHECK(piece != reading_.end());
+  return *piece;
+}
+
+void UringRead::End(uint32_t part) {
+  std::swap(Find(part), reading_.back());
+  reading_.pop_back();
 }
 
 uint32_t UringRead::Prepare(io_uring_sqe& sqe, ShardTools& tools) {
   const bool begins = again_.empty();
   const uint32_t part = begins ? next_part_++ : TakeFront(again_);
   if (begins) Begin(part, direct_ && file_->TakesDirect(open()));
-  const Transfer& transfer = reading_.at(part);
+  const Transfer& transfer = Find(part).transfer;
   PrepareRead(sqe, transfer);
   open().Use(sqe, transfer.fd(), tools);
   return part;
 }
 
 Result<Milliseconds> UringRead::Take(uint32_t part, int32_t result, ShardTools&) {
-  const auto reading = reading_.find(part);
-  DOVETAIL_CHECK(reading != reading_.end());
-  if (result == -EINVAL && reading->second.fd() != open().buffered()) {
+  Transfer& transfer = Find(part).transfer;
+  if (result == -EINVAL && transfer.fd() != open().buffered()) {
     file_->RefuseDirect();
-    reading_.erase(reading);
+    End(part);
     Begin(part, /*direct=*/false);
     again_.push_back(part);
     return Milliseconds::zero();
   }
-  const Result<Milliseconds> pause = reading->second.Take(result);
-  if (!pause || reading->second.done()) {
-    reading_.erase(reading);
+  const Result<Milliseconds> pause = transfer.Take(result);
+  if (!pause || transfer.done()) {
+    End(part);
   } else {
     again_.push_back(part);
   }
@@ -261,7 +271,8 @@ void UringRead::Finish(Status status) {
 }
 
 std::string UringRead::Describe() const {
-  return fmt::format("read of {} bytes at {} of {}", cut_.range.size(), cut_.range.begin, path_);
+  return fmt::format("read of {} bytes at {} of {}", cut_.range.size(), cut_.range.begin,
+                     file_->path());
 }
 
 UringPipe::UringPipe(std::shared_ptr<DiskCore> core, UringFileRef file, const PipeRequest& request,
@@ -335,7 +346,8 @@ void UringPipe::Finish(Status status) {
 }
 
 std::string UringPipe::Describe() const {
-  return fmt::format("pipe of {} bytes at {} of {}", request_.length, request_.offset, path_);
+  return fmt::format("pipe of {} bytes at {} of {}", request_.length, request_.offset,
+                     file_->path());
 }
 
 }  // namespace dovetail::engine

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -28,10 +27,7 @@ class FileOperation : public RingOperation {
 
  protected:
   FileOperation(Kind kind, TimePoint deadline, std::shared_ptr<DiskCore> core, UringFileRef file)
-      : RingOperation(kind, deadline),
-        core_(std::move(core)),
-        file_(std::move(file)),
-        path_(file_->path()) {}
+      : RingOperation(kind, deadline), core_(std::move(core)), file_(std::move(file)) {}
 
   // REQUIRES: they were found or opened.
   const UringDescriptors& open() const { return static_cast<const UringDescriptors&>(*open_); }
@@ -41,8 +37,7 @@ class FileOperation : public RingOperation {
   }
 
   const std::shared_ptr<DiskCore> core_;
-  UringFileRef file_;
-  const std::string path_;
+  UringFileRef file_;  // until Finish
 
  private:
   DescriptorsRef open_;
@@ -94,7 +89,7 @@ class UringAppend : public FileOperation {
   int64_t begun_bytes_ = 0;
   uint32_t next_part_ = 0;
   std::map<uint32_t, Piece> pieces_;  // begun and not done
-  std::deque<uint32_t> again_;        // those of them that need another request
+  std::vector<uint32_t> again_;       // those of them that need another request
 };
 
 // Pieces of kPieceBytesMax, a few at once.
@@ -120,10 +115,17 @@ class UringRead : public FileOperation {
   const size_t at_once_max_;
   Engine::ReadDone done_;
 
+  struct Piece {
+    uint32_t part = 0;
+    Transfer transfer;
+  };
+  Piece& Find(uint32_t part);
+  void End(uint32_t part);
+
   uint32_t next_part_ = 0;
-  std::vector<SliceChain> slices_;        // by part
-  std::map<uint32_t, Transfer> reading_;  // begun and not done
-  std::deque<uint32_t> again_;            // those of them that need another request
+  std::vector<SliceChain> slices_;  // by part
+  std::vector<Piece> reading_;      // begun and not done: a few
+  std::vector<uint32_t> again_;     // those of them that need another request
 };
 
 // By splice; by reading and writing where that is refused. One request after the other.
