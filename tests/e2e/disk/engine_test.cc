@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -122,6 +123,31 @@ TEST_F(EngineTest, BufferedAppendsGoThroughRingsToo) {
   WriteAndReadAll();
   ExpectRingsMovedAll();
   EXPECT_EQ(Metric("dovetail_uring_fixed_buffer_requests_total"), 0);
+  Finish();
+}
+
+TEST_F(EngineTest, OptionsReachTheRings) {
+  if (!RingsGranted()) GTEST_SKIP() << "this machine refuses io_uring";
+  const std::string section = "localfile_store.io_uring_options.";
+  ASSERT_TRUE(
+      StartWith("io_uring", {},
+                {section + "threads=3", section + "sqpoll=true", section + "sqpoll_idle_ms=1",
+                 section + "cpus=\"0\"", section + "io_depth=2"}));
+  EXPECT_TRUE(Contains(ReasonOf(daemon().Metrics()), "sqpoll")) << ReasonOf(daemon().Metrics());
+  WriteAndReadAll();
+  const MetricsPage page = daemon().Metrics();
+  for (const char* shard : {"0", "1", "2"}) {
+    EXPECT_GT(page.Value("dovetail_uring_requests_total", {{"shard", shard}}), 0) << shard;
+  }
+  int pinned = 0;
+  const std::string tasks = "/proc/" + std::to_string(daemon().process().pid()) + "/task";
+  for (const auto& task : std::filesystem::directory_iterator(tasks)) {
+    const std::string status = config::ReadText(task.path() / "status");
+    if (!status.starts_with("Name:\turing-")) continue;
+    EXPECT_TRUE(Contains(status, "Cpus_allowed_list:\t0\n")) << status;
+    ++pinned;
+  }
+  EXPECT_EQ(pinned, 3);
   Finish();
 }
 
