@@ -26,8 +26,8 @@ BUILD_PACKAGES=(g++ cmake ninja-build ccache pkg-config git
   libspdlog-dev libfmt-dev libtoml11-dev libcli11-dev
   prometheus-cpp-dev libcivetweb-dev libroaring-dev libisal-dev zlib1g-dev
   liburing-dev libgtest-dev libgmock-dev)
-# For tests of real file systems.
-TEST_PACKAGES=(e2fsprogs fuse3 libfuse3-dev)
+# For tests of real file systems, and fio as a judge on the engines.
+TEST_PACKAGES=(e2fsprogs fuse3 libfuse3-dev fio)
 PYTHON_PACKAGES=(python3 python3-venv)
 JAVA_PACKAGES=(openjdk-17-jre-headless)
 MAVEN_PACKAGES=(maven ca-certificates)

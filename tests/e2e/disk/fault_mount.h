@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "tests/e2e/process/subprocess.h"
+#include "tests/e2e/disk/fuse_mount.h"
 
 namespace dovetail::e2e {
 
@@ -32,10 +32,9 @@ class FaultMount {
   explicit FaultMount(std::string folder);
 
   void SetMode(const std::string& mode);
-  bool WaitMounted();
 
   const std::string folder_;
-  std::unique_ptr<Subprocess> server_;
+  std::unique_ptr<FuseMount> mount_;
 };
 
 }  // namespace dovetail::e2e
