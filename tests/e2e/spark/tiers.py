@@ -1,7 +1,7 @@
 """The daemons that the real jobs run through: memory alone, and files with little memory.
 
 Files are tried pair by pair, not in every combination: each job meets both engines and both ways of
-appending, and each engine meets both ways."""
+appending, and each engine and way of appending meets both ways of reading."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ class Tier:
     files: bool = False
     engine: str = "io_uring"
     direct: bool = True
+    read_mode: str = "buffered"
     giant: object = None  # True: only the giant record; False: all but it; None: all
     every_second: int = None  # 0 or 1: of the others only those at even or odd places
     data_path: Path = None
@@ -42,6 +43,7 @@ class Tier:
         self.settings |= {
             "localfile_store.data_paths": f'["{self.data_path}"]',
             "localfile_store.engine": f'"{self.engine}"',
+            "localfile_store.read_mode": f'"{self.read_mode}"',
             "localfile_store.direct_io_append_enable": "true" if self.direct else "false",
         }
         if self.giant:
@@ -63,14 +65,19 @@ def tiers() -> list:
     # Of memory: enough for what one job holds at once, and little enough that shuffles which are
     # never freed show.
     listed = [Tier("memory", "memory alone, 1 GiB", "1G")]
-    for engine, mode, every_second in (
-        ("io_uring", "direct", 0),
-        ("pool", "buffered", 0),
-        ("io_uring", "buffered", 1),
-        ("pool", "direct", 1),
+    for engine, mode, read_mode, every_second in (
+        ("io_uring", "direct", "direct", 0),
+        ("pool", "buffered", "direct", 0),
+        ("io_uring", "buffered", "buffered", 1),
+        ("pool", "direct", "buffered", 1),
     ):
-        name, how = f"{engine}_{mode}", f"files by {engine}, {mode} appends"
-        common = {"files": True, "engine": engine, "direct": mode == "direct"}
+        name, how = f"{engine}_{mode}", f"files by {engine}, {mode} appends, {read_mode} reads"
+        common = {
+            "files": True,
+            "engine": engine,
+            "direct": mode == "direct",
+            "read_mode": read_mode,
+        }
         listed.append(
             Tier(
                 name,
