@@ -211,6 +211,18 @@ TEST_P(DiskTransfer, AFileThatRefusesDirectTransfersIsUsedBuffered) {
   EXPECT_EQ(counters().direct_refused, 1);
 }
 
+TEST_P(DiskTransfer, ARefusalAmongShortPiecesBeginsAllOfItAgain) {
+  if (mode() == IoMode::kBuffered) return;
+  const FileRef file = Create();
+  const Bytes bytes = Pattern(3 << 20, 1);
+  // The third is still being written when the first wants to go on and the second is refused.
+  calls().Next(Kernel::kPwritev, {.short_bytes = 0});
+  calls().Next(Kernel::kPwritev, {.os_error = EINVAL});
+  ASSERT_TRUE(Append(engine(), AppendOf(file, 0, bytes)));
+  EXPECT_TRUE(*Read(engine(), ReadOf(file, 0, 3 << 20)) == bytes);
+  EXPECT_EQ(counters().direct_refused, 1);
+}
+
 TEST_P(DiskTransfer, ReservingAsksOnlyForWhatIsMissing) {
   const FileRef file = Create();
   ASSERT_TRUE(Reserve(engine(), file, 100'000));
