@@ -273,6 +273,28 @@ TEST(UringSystem, WhoHoldsASlabGoesOnBeforeWhoWantsOne) {
   EXPECT_TRUE(wants.Wait());
 }
 
+TEST(UringSystem, AReservationThatWasCutAwayIsMadeAgain) {
+  const TemporaryFolder folder(DiskFolder());
+  const auto calls = std::make_shared<GatedCalls>();
+  Arena arena;
+  const auto ring = [calls](int) { return std::make_unique<ScriptedRing>(calls); };
+  const auto engine = *engine::UringEngine::Start({.data_path = folder.path()}, arena,
+                                                  {.calls = calls, .ring = ring});
+  const Result<FileRef> file = Open(*engine, "file", true);
+  ASSERT_TRUE(file);
+  calls->reserving_shut = true;
+  Pending<Status> reserved;
+  engine->Reserve(*file, 64 * kPage, reserved.Done());
+  while (std::filesystem::file_size(folder.path() + "/file") == 0) std::this_thread::yield();
+  // It has the space and has not said so yet when an append fails and is cut back.
+  calls->Next(Kernel::kPwritev, {.os_error = EIO});
+  EXPECT_FALSE(Append(*engine, {.file = *file, .data = ChainOf(Pattern(kPage, 1))}));
+  GatedCalls::Open(calls->reserving_shut);
+  EXPECT_TRUE(reserved.Wait());
+  ASSERT_TRUE(Reserve(*engine, *file, 64 * kPage));
+  EXPECT_EQ(std::filesystem::file_size(folder.path() + "/file"), 64u * kPage);
+}
+
 TEST(UringSystem, NothingIsWrittenBehindAHole) {
   const RingBench bench({});
   UseAll(*bench.engine);
