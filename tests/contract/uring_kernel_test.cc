@@ -18,6 +18,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <set>
 #include <thread>
 
 #include "engine/probe.h"
@@ -88,29 +89,46 @@ bool WritesAndReads(engine::Engine& engine, IoMode mode) {
          Remove(engine, "file");
 }
 
-// Of this process: threads by the beginning of their name, and how often they were switched.
+// Threads by the beginning of their name, and how often they were switched.
 struct ThreadFacts {
   int count = 0;
   int64_t switches = 0;
 };
 
-ThreadFacts ThreadsNamed(const std::string& prefix) {
-  ThreadFacts facts;
-  std::error_code gone;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", gone)) {
-    std::string line;
-    std::ifstream name(task.path() / "comm");
-    if (!std::getline(name, line) || !line.starts_with(prefix)) continue;
-    ++facts.count;
-    std::ifstream status(task.path() / "status");
-    while (std::getline(status, line)) {
-      const size_t colon = line.find(':');
-      if (line.find("ctxt_switches") == std::string::npos) continue;
-      facts.switches += std::stoll(line.substr(colon + 1));
+// Of this process, those that began later than this: other tests leave hung engines behind.
+class NewThreads {
+ public:
+  NewThreads() {
+    ForEach([this](const std::filesystem::path& task) { before_.insert(task); });
+  }
+
+  ThreadFacts Named(const std::string& prefix) const {
+    ThreadFacts facts;
+    ForEach([&](const std::filesystem::path& task) {
+      std::string line;
+      std::ifstream name(task / "comm");
+      if (before_.contains(task) || !std::getline(name, line) || !line.starts_with(prefix)) return;
+      ++facts.count;
+      std::ifstream status(task / "status");
+      while (std::getline(status, line)) {
+        const size_t colon = line.find(':');
+        if (line.find("ctxt_switches") == std::string::npos) continue;
+        facts.switches += std::stoll(line.substr(colon + 1));
+      }
+    });
+    return facts;
+  }
+
+ private:
+  static void ForEach(const std::function<void(const std::filesystem::path&)>& look) {
+    std::error_code gone;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", gone)) {
+      look(task.path());
     }
   }
-  return facts;
-}
+
+  std::set<std::filesystem::path> before_;
+};
 
 TEST(UringKernel, ASeccompFilterGivesThePool) {
   const TemporaryFolder folder(DiskFolder());
@@ -186,15 +204,16 @@ TEST(UringKernel, AForkedChildHarmsNothing) {
 }
 
 TEST(UringKernel, AnIdleEngineDoesNothing) {
+  const NewThreads threads;
   UringBench bench;
   ASSERT_TRUE(WritesAndReads(*bench.engine, IoMode::kDirect));
   // What the kernel still had to do for the work before, it has done by then.
   std::this_thread::sleep_for(Milliseconds(200));
-  const ThreadFacts before = ThreadsNamed("uring-");
+  const ThreadFacts before = threads.Named("uring-");
   ASSERT_EQ(before.count, 2);
   const int64_t enters = bench.engine->ring_counters(0)->enters;
   std::this_thread::sleep_for(Milliseconds(2000));
-  EXPECT_EQ(ThreadsNamed("uring-").switches, before.switches);
+  EXPECT_EQ(threads.Named("uring-").switches, before.switches);
   EXPECT_EQ(bench.engine->ring_counters(0)->enters, enters);
 }
 
@@ -202,12 +221,13 @@ TEST(UringKernel, ReservedDirectAppendsNeedNoKernelWorkers) {
   const auto facts = engine::Probe(DiskFolder());
   ASSERT_TRUE(facts);
   if (facts->file_system != "ext4" || !facts->direct_io) GTEST_SKIP() << "of ext4";
+  const NewThreads threads;
   UringBench bench;
   engine::Engine& engine = *bench.engine;
   std::atomic<bool> over = false;
   std::atomic<int> workers = 0;
   std::thread watch([&] {
-    while (!over) workers = std::max(workers.load(), ThreadsNamed("iou-wrk").count);
+    while (!over) workers = std::max(workers.load(), threads.Named("iou-wrk").count);
   });
   std::vector<FileRef> files;
   for (int i = 0; i < 4; ++i) files.push_back(*Open(engine, std::to_string(i), true));
@@ -232,6 +252,7 @@ TEST(UringKernel, ReservedDirectAppendsNeedNoKernelWorkers) {
 }
 
 TEST(UringKernel, KernelWorkersAreCapped) {
+  const NewThreads threads;
   UringBench bench({.threads = 1, .file_workers_max = 2, .pipe_workers_max = 1});
   if (bench.engine->info().features.find("worker_limits") == std::string::npos) GTEST_SKIP();
   engine::Engine& engine = *bench.engine;
@@ -241,11 +262,11 @@ TEST(UringKernel, KernelWorkersAreCapped) {
     const Result<FileRef> file = Open(engine, std::to_string(i), true);
     ASSERT_TRUE(file);
     appends.push_back(StartAppend(engine, {.file = *file, .data = ChainOf(Pattern(kMiB, 1), 500)}));
-    workers = std::max(workers, ThreadsNamed("iou-wrk").count);
+    workers = std::max(workers, threads.Named("iou-wrk").count);
   }
   for (auto& append : appends) {
     ASSERT_TRUE(append.Wait());
-    workers = std::max(workers, ThreadsNamed("iou-wrk").count);
+    workers = std::max(workers, threads.Named("iou-wrk").count);
   }
   EXPECT_LE(workers, 3);
 }
