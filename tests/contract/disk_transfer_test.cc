@@ -243,6 +243,17 @@ TEST_P(DiskTransfer, ReservingAsksOnlyForWhatIsMissing) {
   EXPECT_EQ(calls().reserve_length(), 250'000);
 }
 
+TEST_P(DiskTransfer, ACutFreesWhatIsReservedBehind) {
+  const FileRef file = Create();
+  ASSERT_TRUE(Append(engine(), AppendOf(file, 0, Pattern(kPage, 1))));
+  ASSERT_TRUE(Reserve(engine(), file, 100 * kPage));
+  ASSERT_TRUE(Truncate(engine(), file, kPage));  // no written byte goes
+  EXPECT_EQ(std::filesystem::file_size(bench_->PathOf("file")), static_cast<uint64_t>(kPage));
+  ASSERT_TRUE(Reserve(engine(), file, 50 * kPage));
+  EXPECT_EQ(calls().reserve_offset(), kPage);
+  EXPECT_EQ(std::filesystem::file_size(bench_->PathOf("file")), 50u * kPage);
+}
+
 TEST_P(DiskTransfer, AReservationThatFailsChangesNothing) {
   const FileRef file = Create();
   const Bytes bytes = Pattern(2 * kPage, 1);

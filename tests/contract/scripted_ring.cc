@@ -258,6 +258,7 @@ void ScriptedRing::RepeatOne() {
 }
 
 size_t ScriptedRing::Reap(io_uring& ring, std::span<engine::Completion> out) {
+  RepeatOne();
   for (size_t left = held_.size(); left > 0; --left) {
     const engine::Completion completion = held_.front();
     held_.pop_front();
@@ -267,7 +268,6 @@ size_t ScriptedRing::Reap(io_uring& ring, std::span<engine::Completion> out) {
   const size_t count = RingSystem::Reap(ring, batch);
   batch.resize(count);
   for (const engine::Completion& completion : batch) Take(completion);
-  if (rules_.repeats_a_result) RepeatOne();
   if (rules_.reorders && ready_.size() > 1) {
     std::shuffle(ready_.begin(), ready_.end(), random_);
     calls_->drawn().Met("ring: shuffled results");

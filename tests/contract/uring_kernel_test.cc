@@ -14,6 +14,7 @@
 
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
@@ -201,6 +202,31 @@ TEST(UringKernel, AForkedChildHarmsNothing) {
   int status = -1;
   EXPECT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+}
+
+// The result of an append, once more, for a read that has its place now and is not answered.
+TEST(UringKernel, AResultThatComesTwiceEndsTheProcess) {
+  const TemporaryFolder folder(DiskFolder());
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit no_core{0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    Arena arena;
+    const auto calls = std::make_shared<ScriptedCalls>();
+    const auto ring = [calls](int) {
+      return std::make_unique<ScriptedRing>(calls, RingRules{.repeats_a_result = true});
+    };
+    auto uring = engine::UringEngine::Start({.data_path = folder.path(), .threads = 1}, arena,
+                                            {.calls = calls, .ring = ring});
+    const Result<FileRef> file = Open(**uring, "file", true);
+    calls->Hang(Kernel::kPreadv);
+    const bool written = Append(**uring, {.file = *file, .data = ChainOf(Pattern(4096, 1))}) &&
+                         Read(**uring, {.file = *file, .length = 4096});
+    _exit(written ? 1 : 2);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT) << status;
 }
 
 TEST(UringKernel, AnIdleEngineDoesNothing) {

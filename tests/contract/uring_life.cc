@@ -190,6 +190,7 @@ void UringLife::CheckWhole(const LifeFile& file) {
 }
 
 void UringLife::CountAll() {
+  Meet("operations", static_cast<int64_t>(begun_));
   for (const auto& [event, times] : calls_->drawn().met()) Meet(event, times);
   const engine::EngineCounters& counters = *engine_->counters();
   Meet("engine: bytes appended", counters.append_bytes);

@@ -3,6 +3,8 @@
 //
 //   DOVETAIL_MODEL_SEED, DOVETAIL_MODEL_OPERATIONS: another life, and a longer one (of a million
 //   operations, say), which also says what it met.
+#include <spdlog/spdlog.h>
+
 #include <cstdlib>
 #include <iostream>
 
@@ -114,7 +116,14 @@ int64_t FromEnvironment(const char* name, int64_t otherwise) {
 }
 uint64_t Seed() { return static_cast<uint64_t>(FromEnvironment("DOVETAIL_MODEL_SEED", 11)); }
 
-class UringModel : public testing::TestWithParam<LifeOptions> {};
+class UringModel : public testing::TestWithParam<LifeOptions> {
+ protected:
+  UringModel() { spdlog::set_level(spdlog::level::off); }  // many lines about files not cut back
+  ~UringModel() override { spdlog::set_level(level_); }
+
+ private:
+  const spdlog::level::level_enum level_ = spdlog::get_level();
+};
 
 std::vector<LifeOptions> AllLives() {
   std::vector<LifeOptions> lives;
