@@ -54,7 +54,8 @@ Status CheckWhole(DiskCore& core, const DiskFile& file, int fd, int64_t needed) 
 }
 
 Status ReserveFile(DiskCore& core, DiskFile& file, int64_t end) {
-  const int64_t begin = file.reserved_end();
+  const DiskFile::Reserved before = file.reserved();
+  const int64_t begin = before.end;
   if (end <= begin) return {};
   const Result<DescriptorsRef> open = file.Use();
   if (!open) return std::unexpected(open.error());
@@ -68,7 +69,7 @@ Status ReserveFile(DiskCore& core, DiskFile& file, int64_t end) {
     return {};
   }
   if (result < 0) return FailErrno("reserve", -result);
-  file.GrowReserved(end);
+  file.GrowReserved(end, before);
   return {};
 }
 
@@ -85,6 +86,7 @@ Status TruncateFile(DiskCore& core, DiskFile& file, int64_t size) {
 Error CutBack(DiskCore& core, DiskFile& file, int fd, int64_t offset, Error error) {
   file.Shrink(offset);
   const int result = RepeatInterrupted([&] { return core.calls->Ftruncate(fd, offset); });
+  file.Shrink(offset);  // and what was reserved in between is gone too
   core.counters.rollbacks.fetch_add(1, std::memory_order_relaxed);
   if (result < 0) {
     core.counters.rollback_failures.fetch_add(1, std::memory_order_relaxed);

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace dovetail::engine {
@@ -65,11 +66,21 @@ void DiskFile::RefuseDirect() {
 
 void DiskFile::GrowWritten(int64_t end) { Raise(written_end_, end); }
 
-void DiskFile::GrowReserved(int64_t end) { Raise(reserved_end_, end); }
+DiskFile::Reserved DiskFile::reserved() const {
+  std::lock_guard lock(reserved_mutex_);
+  return reserved_;
+}
+
+void DiskFile::GrowReserved(int64_t end, const Reserved& before) {
+  std::lock_guard lock(reserved_mutex_);
+  if (reserved_.cuts == before.cuts) reserved_.end = std::max(reserved_.end, end);
+}
 
 void DiskFile::Shrink(int64_t size) {
   Lower(written_end_, size);
-  Lower(reserved_end_, size);
+  std::lock_guard lock(reserved_mutex_);
+  reserved_.end = std::min(reserved_.end, size);
+  ++reserved_.cuts;
 }
 
 }  // namespace dovetail::engine

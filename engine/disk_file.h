@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "engine/data_folder.h"
@@ -40,9 +41,15 @@ class DiskFile : public File {
   // Where the bytes end that appends have written; what is reserved behind does not count.
   int64_t written_end() const { return written_end_.load(); }
   void GrowWritten(int64_t end);
-  // How far a reservation is known to reach.
-  int64_t reserved_end() const { return reserved_end_.load(); }
-  void GrowReserved(int64_t end);
+  // How far a reservation is known to reach, and how often the file had been cut then.
+  struct Reserved {
+    int64_t end = 0;
+    int64_t cuts = 0;
+  };
+  Reserved reserved() const;
+  // After space was reserved up to `end`. Not noted when the file was cut since `before`: the cut
+  // may have taken it.
+  void GrowReserved(int64_t end, const Reserved& before);
   // After the file was cut, or its bytes from `size` on became undefined.
   void Shrink(int64_t size);
 
@@ -61,7 +68,8 @@ class DiskFile : public File {
   const uint64_t inode_;
   OpenFiles::Entry entry_;
   std::atomic<int64_t> written_end_;
-  std::atomic<int64_t> reserved_end_{0};
+  mutable std::mutex reserved_mutex_;
+  Reserved reserved_;  // guarded by reserved_mutex_
   std::atomic<bool> direct_refused_{false};
 };
 

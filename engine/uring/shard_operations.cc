@@ -39,9 +39,15 @@ void UringShard::Accept(RingOperationRef operation) {
   FinishIfOver(operation);  // an append of nothing
 }
 
-void UringShard::Enqueue(const RingOperationRef& operation, bool front) {
+void UringShard::Enqueue(const RingOperationRef& operation, Place place) {
   RingOperation::List& list = waiting_[IndexOf(operation->lane())];
-  operation->place_ = list.insert(front ? list.begin() : list.end(), operation);
+  // What goes on comes first: it may hold the slabs that all others wait for.
+  auto at = list.begin();
+  if (!operation->GoesOn()) {
+    const auto begins = [](const RingOperationRef& other) { return !other->GoesOn(); };
+    at = place == Place::kFirst ? std::find_if(at, list.end(), begins) : list.end();
+  }
+  operation->place_ = list.insert(at, operation);
 }
 
 void UringShard::Dequeue(RingOperation& operation) {
@@ -70,7 +76,7 @@ void UringShard::Resume() {
     const RingOperationRef operation = std::move(pausing_.begin()->second);
     pausing_.erase(pausing_.begin());
     if (!std::exchange(operation->pausing_, false)) continue;  // given up meanwhile
-    Enqueue(operation, /*front=*/true);
+    Enqueue(operation, Place::kFirst);
   }
 }
 
@@ -165,7 +171,7 @@ void UringShard::TakeOpened(const RingOperationRef& operation, Status status) {
   if (!status) {
     GiveUp(*operation, status.error());
   } else if (!operation->error_ && operation->HasNext()) {
-    return Enqueue(operation, /*front=*/true);
+    return Enqueue(operation, Place::kFirst);
   }
   FinishIfOver(operation);
 }
@@ -207,7 +213,9 @@ void UringShard::Handle(const Completion& completion) {
   const Result<Milliseconds> pause = operation->Take(slot.part, completion.result, *tools_);
   if (!pause) {
     GiveUp(*operation, pause.error());
-  } else if (!operation->error_ && operation->HasNext()) {
+  } else if (!operation->HasNext()) {
+    Dequeue(*operation);  // nothing more for now, though there was
+  } else if (!operation->error_) {
     if (operation->expired_) {
       GiveUp(*operation, kDeadline);
     } else if (!operation->pausing_) {
@@ -223,9 +231,8 @@ void UringShard::GoOn(const RingOperationRef& operation, Milliseconds pause) {
     operation->pausing_ = true;
     pausing_.emplace(Now() + pause, operation);
   } else if (operation->GoesOn()) {
-    // A slab that it holds may be what the one in front waits for.
     Dequeue(*operation);
-    Enqueue(operation, /*front=*/true);
+    Enqueue(operation);
   } else if (!operation->place_) {
     Enqueue(operation);
   }

@@ -127,7 +127,9 @@ class UringShard : public std::enable_shared_from_this<UringShard> {
 
   // Operations.
   void Accept(RingOperationRef operation);
-  void Enqueue(const RingOperationRef& operation, bool front = false);
+  enum class Place : uint8_t { kFirst, kLast };
+  // Among those that begin; one that goes on is placed before all of these.
+  void Enqueue(const RingOperationRef& operation, Place place = Place::kLast);
   void Dequeue(RingOperation& operation);
   bool CanBegin(Lane lane);
   bool TakeLane(Lane& lane);

@@ -18,7 +18,8 @@ constexpr int64_t kPage = 4096;
 constexpr int64_t kMiB = 1 << 20;
 
 ErrorCode CodeOf(const auto& result) { return result.error().code; }
-TimePoint Soon() { return std::chrono::steady_clock::now() + Milliseconds(20); }
+TimePoint In(Milliseconds wait) { return std::chrono::steady_clock::now() + wait; }
+TimePoint Soon() { return In(Milliseconds(20)); }
 
 INSTANTIATE_TEST_SUITE_P(Cases, DiskThreading, DiskCases(), NameOfCase);
 
@@ -115,18 +116,28 @@ TEST_P(DiskThreading, ADeadlineEndsWhatStillWaits) {
 TEST_P(DiskThreading, ADeadlineWaitsForWhatTheKernelHolds) {
   Restart({.at_once = 1});
   FileRef file = Create();
-  calls().Hang(Kernel::kPwritev);
-  auto bytes = std::make_shared<Bytes>(Pattern(kPage, 2));
-  const std::weak_ptr<Bytes> watched = bytes;
-  engine::AppendRequest append{.file = file, .mode = mode(), .deadline = Soon()};
-  append.data.push_back({bytes, *bytes});
-  bytes.reset();
-  auto held = StartAppend(engine(), std::move(append));
-  calls().WaitUntilHung(Kernel::kPwritev, 1);
-  // One with the same deadline that only waits shows that the deadline has passed.
-  auto read = AppendOf(file, 0, Pattern(kPage, 3));
-  read.deadline = Soon();
-  EXPECT_EQ(CodeOf(Append(engine(), std::move(read))), ErrorCode::kTimeout);
+  std::weak_ptr<Bytes> watched;
+  Pending<Status> held;
+  TimePoint deadline;
+  // On a busy machine the deadline may pass before anything has begun.
+  for (Milliseconds wait{20};; wait *= 2) {
+    calls().Hang(Kernel::kPwritev);
+    auto bytes = std::make_shared<Bytes>(Pattern(kPage, 2));
+    watched = bytes;
+    deadline = In(wait);
+    engine::AppendRequest append{.file = file, .mode = mode(), .deadline = deadline};
+    append.data.push_back({bytes, *bytes});
+    bytes.reset();
+    held = StartAppend(engine(), std::move(append));
+    if (calls().HangBefore(deadline, Kernel::kPwritev, 1)) break;
+    calls().Release();
+    static_cast<void>(held.Wait());
+    ASSERT_TRUE(Truncate(engine(), file, 0));
+  }
+  // One with a later deadline that only waits shows that the deadline has passed.
+  auto late = AppendOf(file, 0, Pattern(kPage, 3));
+  late.deadline = deadline + Milliseconds(20);
+  EXPECT_EQ(CodeOf(Append(engine(), std::move(late))), ErrorCode::kTimeout);
   EXPECT_FALSE(held.Ready());
   EXPECT_FALSE(watched.expired());
   // The file is pinned too, whoever lets go of it.
@@ -146,13 +157,21 @@ TEST_P(DiskThreading, ADeadlineBeginsNoMorePiecesOfARead) {
   Restart({.at_once = 4, .read_pieces_max = 2});
   const FileRef file = Create();
   ASSERT_TRUE(Append(engine(), AppendOf(file, 0, Pattern(8 * kMiB, 1))));
-  const int64_t before = calls().count(Kernel::kPreadv);
-  calls().Hang(Kernel::kPreadv);
-  auto request = ReadOf(file, 0, 8 * kMiB);
-  request.deadline = Soon();
-  auto read = StartRead(engine(), std::move(request));
-  calls().WaitUntilHung(Kernel::kPreadv, 2);
-  std::this_thread::sleep_until(Soon());
+  int64_t before = 0;
+  Pending<Result<SliceChain>> read;
+  TimePoint deadline;
+  for (Milliseconds wait{20};; wait *= 2) {
+    calls().Hang(Kernel::kPreadv);
+    before = calls().count(Kernel::kPreadv);
+    deadline = In(wait);
+    auto request = ReadOf(file, 0, 8 * kMiB);
+    request.deadline = deadline;
+    read = StartRead(engine(), std::move(request));
+    if (calls().HangBefore(deadline, Kernel::kPreadv, 2)) break;
+    calls().Release();
+    static_cast<void>(read.Wait());
+  }
+  std::this_thread::sleep_until(deadline + Milliseconds(20));
   EXPECT_FALSE(read.Ready());
   calls().Release();
   EXPECT_EQ(CodeOf(read.Wait()), ErrorCode::kTimeout);
@@ -216,6 +235,7 @@ TEST_P(DiskThreading, AHungDiskIsLeftBehind) {
   auto waiting = StartAppend(engine(), AppendOf(file, kPage, Pattern(kPage, 2)));
   std::atomic<int> tasks = 0;
   ASSERT_TRUE(engine().Post(0, [&] { ++tasks; }));
+  while (tasks == 0) std::this_thread::yield();
 
   EXPECT_FALSE(engine().Stop(Soon()));
   ASSERT_TRUE(waiting.Ready());  // before Stop returned

@@ -211,6 +211,18 @@ TEST_P(DiskTransfer, AFileThatRefusesDirectTransfersIsUsedBuffered) {
   EXPECT_EQ(counters().direct_refused, 1);
 }
 
+TEST_P(DiskTransfer, ARefusalAmongShortPiecesBeginsAllOfItAgain) {
+  if (mode() == IoMode::kBuffered) return;
+  const FileRef file = Create();
+  const Bytes bytes = Pattern(3 << 20, 1);
+  // The third is still being written when the first wants to go on and the second is refused.
+  calls().Next(Kernel::kPwritev, {.short_bytes = 0});
+  calls().Next(Kernel::kPwritev, {.os_error = EINVAL});
+  ASSERT_TRUE(Append(engine(), AppendOf(file, 0, bytes)));
+  EXPECT_TRUE(*Read(engine(), ReadOf(file, 0, 3 << 20)) == bytes);
+  EXPECT_EQ(counters().direct_refused, 1);
+}
+
 TEST_P(DiskTransfer, ReservingAsksOnlyForWhatIsMissing) {
   const FileRef file = Create();
   ASSERT_TRUE(Reserve(engine(), file, 100'000));
@@ -229,6 +241,17 @@ TEST_P(DiskTransfer, ReservingAsksOnlyForWhatIsMissing) {
   ASSERT_TRUE(Reserve(engine(), file, 250'000));
   EXPECT_EQ(calls().reserve_offset(), 0);
   EXPECT_EQ(calls().reserve_length(), 250'000);
+}
+
+TEST_P(DiskTransfer, ACutFreesWhatIsReservedBehind) {
+  const FileRef file = Create();
+  ASSERT_TRUE(Append(engine(), AppendOf(file, 0, Pattern(kPage, 1))));
+  ASSERT_TRUE(Reserve(engine(), file, 100 * kPage));
+  ASSERT_TRUE(Truncate(engine(), file, kPage));  // no written byte goes
+  EXPECT_EQ(std::filesystem::file_size(bench_->PathOf("file")), static_cast<uint64_t>(kPage));
+  ASSERT_TRUE(Reserve(engine(), file, 50 * kPage));
+  EXPECT_EQ(calls().reserve_offset(), kPage);
+  EXPECT_EQ(std::filesystem::file_size(bench_->PathOf("file")), 50u * kPage);
 }
 
 TEST_P(DiskTransfer, AReservationThatFailsChangesNothing) {

@@ -191,6 +191,22 @@ TEST_P(LifeContract, TasksOfAShardRunInOrderOneAtATime) {
   }
 }
 
+TEST_P(LifeContract, WhatComesWhileAShardFallsAsleepWakesIt) {
+  constexpr int kTasks = 20'000;
+  std::atomic<int> ran = 0;
+  for (int i = 0; i < kTasks; ++i) {
+    ASSERT_TRUE(engine().Post(0, [&] { ++ran; }));
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (ran <= i && std::chrono::steady_clock::now() < deadline) {
+    }
+    ASSERT_EQ(ran, i + 1) << "asleep";
+    // A little earlier or later each time.
+    const auto later = std::chrono::steady_clock::now() + std::chrono::nanoseconds(i * 37 % 5000);
+    while (std::chrono::steady_clock::now() < later) {
+    }
+  }
+}
+
 TEST_P(LifeContract, ATaskMayPostAndCall) {
   const FileRef file = Create();
   Counter done;

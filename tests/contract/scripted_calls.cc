@@ -3,8 +3,11 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <vector>
+
+#include "engine/base/check.h"
 
 namespace dovetail::contract {
 namespace {
@@ -12,6 +15,12 @@ namespace {
 constexpr int64_t kPageBytes = 4096;
 
 size_t IndexOf(Kernel call) { return static_cast<size_t>(call); }
+
+int64_t SizeOf(std::span<const iovec> parts) {
+  int64_t size = 0;
+  for (const iovec& part : parts) size += static_cast<int64_t>(part.iov_len);
+  return size;
+}
 
 std::vector<iovec> FirstBytes(std::span<const iovec> parts, int64_t bytes) {
   std::vector<iovec> first;
@@ -65,8 +74,13 @@ void ScriptedCalls::Release() {
 }
 
 void ScriptedCalls::WaitUntilHung(Kernel call, int calls) {
+  constexpr std::chrono::minutes kLongest{1};
+  DOVETAIL_CHECK(HangBefore(std::chrono::steady_clock::now() + kLongest, call, calls));
+}
+
+bool ScriptedCalls::HangBefore(TimePoint deadline, Kernel call, int calls) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return hung_[IndexOf(call)] >= calls; });
+  return changed_.wait_until(lock, deadline, [&] { return hung_[IndexOf(call)] >= calls; });
 }
 
 int64_t ScriptedCalls::count(Kernel call) const {
@@ -84,7 +98,7 @@ int64_t ScriptedCalls::reserve_length() const {
   return reserve_length_;
 }
 
-std::optional<ScriptedCalls::Act> ScriptedCalls::Enter(Kernel call) {
+std::optional<ScriptedCalls::Act> ScriptedCalls::Enter(Kernel call, const Target& target) {
   const size_t index = IndexOf(call);
   std::unique_lock lock(mutex_);
   ++count_[index];
@@ -92,7 +106,8 @@ std::optional<ScriptedCalls::Act> ScriptedCalls::Enter(Kernel call) {
   changed_.notify_all();
   changed_.wait(lock, [&] { return !hang_[index]; });
   --hung_[index];
-  return TakeAct(index);
+  if (auto act = TakeAct(index)) return act;
+  return drawn_.Draw(call, target);
 }
 
 std::optional<ScriptedCalls::Act> ScriptedCalls::TakeAct(size_t index) {
@@ -102,10 +117,11 @@ std::optional<ScriptedCalls::Act> ScriptedCalls::TakeAct(size_t index) {
   return act;
 }
 
-std::optional<ScriptedCalls::Act> ScriptedCalls::Draw(Kernel call) {
+std::optional<ScriptedCalls::Act> ScriptedCalls::Draw(Kernel call, const Target& target) {
   std::lock_guard lock(mutex_);
   ++count_[IndexOf(call)];
-  return TakeAct(IndexOf(call));
+  if (auto act = TakeAct(IndexOf(call))) return act;
+  return drawn_.Draw(call, target);
 }
 
 bool ScriptedCalls::BeginHang(Kernel call) {
@@ -124,7 +140,7 @@ bool ScriptedCalls::EndHang(Kernel call) {
 }
 
 int64_t ScriptedCalls::Preadv(int fd, std::span<const iovec> parts, int64_t offset) {
-  const auto act = Enter(Kernel::kPreadv);
+  const auto act = Enter(Kernel::kPreadv, {fd, offset, SizeOf(parts)});
   if (act && act->os_error != 0) return -act->os_error;
   const int64_t read = SystemCalls::Preadv(fd, parts, offset);
   if (!act || !act->short_bytes || read <= *act->short_bytes) return read;
@@ -133,7 +149,7 @@ int64_t ScriptedCalls::Preadv(int fd, std::span<const iovec> parts, int64_t offs
 }
 
 int64_t ScriptedCalls::Pwritev(int fd, std::span<const iovec> parts, int64_t offset) {
-  const auto act = Enter(Kernel::kPwritev);
+  const auto act = Enter(Kernel::kPwritev, {fd, offset, SizeOf(parts)});
   if (act && act->os_error != 0) return -act->os_error;
   if (!act || !act->short_bytes) return SystemCalls::Pwritev(fd, parts, offset);
   const bool direct = (fcntl(fd, F_GETFL) & O_DIRECT) != 0;
@@ -146,8 +162,15 @@ int64_t ScriptedCalls::Pwritev(int fd, std::span<const iovec> parts, int64_t off
   return *act->short_bytes;
 }
 
+int64_t ScriptedCalls::Splice(int fd, int64_t offset, int pipe, int64_t length) {
+  const auto act = Enter(Kernel::kSplice, {fd, offset, length});
+  if (act && act->os_error != 0) return -act->os_error;
+  if (act && act->short_bytes) length = std::min(length, *act->short_bytes);
+  return SystemCalls::Splice(fd, offset, pipe, length);
+}
+
 int ScriptedCalls::Fallocate(int fd, int64_t offset, int64_t length) {
-  const auto act = Enter(Kernel::kFallocate);
+  const auto act = Enter(Kernel::kFallocate, {fd, offset, length});
   {
     std::lock_guard lock(mutex_);
     reserve_offset_ = offset;
@@ -157,7 +180,7 @@ int ScriptedCalls::Fallocate(int fd, int64_t offset, int64_t length) {
 }
 
 int ScriptedCalls::Ftruncate(int fd, int64_t size) {
-  const auto act = Enter(Kernel::kFtruncate);
+  const auto act = Enter(Kernel::kFtruncate, {fd, size, 0});
   return act ? -act->os_error : SystemCalls::Ftruncate(fd, size);
 }
 

@@ -10,30 +10,16 @@
 #include <mutex>
 #include <optional>
 
+#include "engine/base/clock.h"
 #include "engine/system_calls.h"
+#include "tests/contract/drawn_faults.h"
 
 namespace dovetail::contract {
 
-enum class Kernel : uint8_t {
-  kPreadv,
-  kPwritev,
-  kFallocate,
-  kFtruncate,
-  kOpenBelow,
-  kUnlinkAt,
-  kClose
-};
-inline constexpr int kKernelCalls = 7;
-
 class ScriptedCalls : public engine::SystemCalls {
  public:
-  // What one call does.
-  struct Act {
-    int os_error = 0;
-    // Of a transfer: it says that so many bytes were done. What it claims to have read is right,
-    // what lies behind is garbage; of what it claims to have written direct, whole pages are there.
-    std::optional<int64_t> short_bytes = {};
-  };
+  using Act = KernelAct;
+  using Target = DrawnFaults::Target;
 
   // The next calls of that kind do these, in order of Next.
   void Next(Kernel call, Act act);
@@ -45,11 +31,16 @@ class ScriptedCalls : public engine::SystemCalls {
   // Every call of that kind waits before it does anything, until Release.
   void Hang(Kernel call);
   void Release();
-  // Waits until so many calls of that kind hang.
+  // Waits until so many calls of that kind hang. Ends the process when that takes a minute.
   void WaitUntilHung(Kernel call, int calls);
+  // The same at most until then; whether they hang.
+  bool HangBefore(TimePoint deadline, Kernel call, int calls);
+
+  // What calls do that nothing else is said about, and what was met.
+  DrawnFaults& drawn() { return drawn_; }
 
   // For a ring, which cannot wait in a call. What the next one of that kind does; counts it.
-  std::optional<Act> Draw(Kernel call);
+  std::optional<Act> Draw(Kernel call, const Target& target);
   // Whether calls of that kind hang; counts this one among them.
   bool BeginHang(Kernel call);
   // Whether they were released; counts this one no more then.
@@ -62,6 +53,7 @@ class ScriptedCalls : public engine::SystemCalls {
 
   int64_t Preadv(int fd, std::span<const iovec> parts, int64_t offset) override;
   int64_t Pwritev(int fd, std::span<const iovec> parts, int64_t offset) override;
+  int64_t Splice(int fd, int64_t offset, int pipe, int64_t length) override;
   int Fallocate(int fd, int64_t offset, int64_t length) override;
   int Ftruncate(int fd, int64_t size) override;
   int OpenBelow(int folder, const char* path, int flags, int mode) override;
@@ -71,8 +63,9 @@ class ScriptedCalls : public engine::SystemCalls {
  private:
   std::optional<Act> TakeAct(size_t index);  // REQUIRES mutex_
   // Counts the call, waits while it hangs, and takes its act.
-  std::optional<Act> Enter(Kernel call);
+  std::optional<Act> Enter(Kernel call, const Target& target = {});
 
+  DrawnFaults drawn_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   // Guarded by mutex_.

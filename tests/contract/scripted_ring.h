@@ -1,10 +1,11 @@
 // A ring whose kernel does what a test says: requests that are short, fail or hang as ScriptedCalls
-// has it for the calls that they stand for, drawn faults, features and memory that are not granted,
-// results that come late or in another order, wakes that are lost at first.
+// has it (told or drawn) for the calls that they stand for, features and memory that are not
+// granted, results that come late, in another order or once more, wakes that are lost at first.
 //
 // Of a short transfer, what it claims to have read is right and what lies behind is garbage; of
 // what it claims to have written, no more than that is there (direct: whole pages only). A request
-// that fails never reaches the file.
+// that fails never reaches the file. What a request was given (its bytes, and the list of where
+// they are) must be as it was until its result is seen: it looks, and ends the process if not.
 //
 // Threads: the ring's; ScriptedCalls and RingRules are the test's, the rules constant while rings
 // live.
@@ -12,6 +13,7 @@
 
 #include <sys/uio.h>
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -36,15 +38,14 @@ struct RingRules {
   bool refuses_buffers = false;
   bool refuses_limits = false;
 
-  // Drawn faults: chances per 1,000 requests, from a seed.
+  // What changes no result: chances per 1,000 requests, from a seed.
   uint64_t seed = 1;
-  int short_per_mille = 0;
-  int passing_per_mille = 0;  // EAGAIN, EINTR
-  int error_per_mille = 0;    // EIO; ENOSPC for writes
   int late_per_mille = 0;
   bool reorders = false;
   int wakes_lost_per_mille = 0;   // the wake fails at first, or the request that waits for it does
   int enters_busy_per_mille = 0;  // EAGAIN, EBUSY, EINTR
+  // A result is shown again when its place is in use by the next request.
+  bool repeats_a_result = false;
 };
 
 class ScriptedRing : public engine::RingSystem {
@@ -63,32 +64,42 @@ class ScriptedRing : public engine::RingSystem {
   int Wake(int event_fd) override;
 
  private:
-  // A request that is not left alone.
-  struct Changed {
+  // A request that stands for a call.
+  struct Lent {
+    Kernel call = Kernel::kPreadv;
+    bool direct = false;
+    const iovec* list = nullptr;  // where the memory is, if it is several pieces
+    std::vector<iovec> memory = {};
+    std::optional<uint64_t> sum = {};  // of the bytes; of a read: as the kernel has left them
+
     std::optional<int32_t> result = {};
-    std::vector<iovec> spoil = {};    // of a short read: all of its memory
+    bool spoils = false;              // short read: the memory behind it
     std::vector<iovec> written = {};  // of a short vectored write: what the kernel gets
     bool hangs = false;
-    Kernel call = Kernel::kPreadv;
     int late_turns = 0;
   };
 
   bool Chance(int per_mille);
-  std::optional<ScriptedCalls::Act> Draw(Kernel call);
-  void Apply(const ScriptedCalls::Act& act, io_uring_sqe& sqe, Changed& changed);
-  void ShortenWrite(io_uring_sqe& sqe, int64_t bytes, Changed& changed);
-  bool IsDirect(const io_uring_sqe& sqe) const;
+  int FileOf(const io_uring_sqe& sqe) const;
+  static std::optional<Kernel> CallOf(const io_uring_sqe& sqe);
+  void SubmitWaitForWake(io_uring_sqe& sqe);
+  void Apply(const ScriptedCalls::Act& act, io_uring_sqe& sqe, Lent& lent);
+  static void ShortenWrite(io_uring_sqe& sqe, int64_t bytes, Lent& lent);
   // Whether it may be seen now.
-  bool Ripe(Changed& changed);
+  bool Ripe(Lent& lent);
   void Take(const engine::Completion& completion);
+  void RepeatOne();
 
   const std::shared_ptr<ScriptedCalls> calls_;
   const RingRules rules_;
   std::mt19937_64 random_;
-  std::map<unsigned, int> files_;  // by place
-  std::map<uint64_t, Changed> changed_;
+  std::atomic<uint64_t> wakes_{0};
+  std::map<unsigned, int> files_;        // by place
+  std::map<uint64_t, int32_t> results_;  // that were changed, of requests that stand for no call
+  std::map<uint64_t, Lent> lent_;        // by user_data
   std::deque<engine::Completion> held_;
   std::deque<engine::Completion> ready_;
+  std::vector<engine::Completion> seen_;  // to be shown again
 };
 
 }  // namespace dovetail::contract

@@ -8,10 +8,12 @@
 
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <set>
 #include <thread>
 
 #include "engine/probe.h"
@@ -64,29 +66,46 @@ bool WritesAndReads(engine::Engine& engine, IoMode mode) {
          Remove(engine, "file");
 }
 
-// Of this process: threads by the beginning of their name, and how often they were switched.
+// Threads by the beginning of their name, and how often they were switched.
 struct ThreadFacts {
   int count = 0;
   int64_t switches = 0;
 };
 
-ThreadFacts ThreadsNamed(const std::string& prefix) {
-  ThreadFacts facts;
-  std::error_code gone;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", gone)) {
-    std::string line;
-    std::ifstream name(task.path() / "comm");
-    if (!std::getline(name, line) || !line.starts_with(prefix)) continue;
-    ++facts.count;
-    std::ifstream status(task.path() / "status");
-    while (std::getline(status, line)) {
-      const size_t colon = line.find(':');
-      if (line.find("ctxt_switches") == std::string::npos) continue;
-      facts.switches += std::stoll(line.substr(colon + 1));
+// Of this process, those that began later than this: other tests leave hung engines behind.
+class NewThreads {
+ public:
+  NewThreads() {
+    ForEach([this](const std::filesystem::path& task) { before_.insert(task); });
+  }
+
+  ThreadFacts Named(const std::string& prefix) const {
+    ThreadFacts facts;
+    ForEach([&](const std::filesystem::path& task) {
+      std::string line;
+      std::ifstream name(task / "comm");
+      if (before_.contains(task) || !std::getline(name, line) || !line.starts_with(prefix)) return;
+      ++facts.count;
+      std::ifstream status(task / "status");
+      while (std::getline(status, line)) {
+        const size_t colon = line.find(':');
+        if (line.find("ctxt_switches") == std::string::npos) continue;
+        facts.switches += std::stoll(line.substr(colon + 1));
+      }
+    });
+    return facts;
+  }
+
+ private:
+  static void ForEach(const std::function<void(const std::filesystem::path&)>& look) {
+    std::error_code gone;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", gone)) {
+      look(task.path());
     }
   }
-  return facts;
-}
+
+  std::set<std::filesystem::path> before_;
+};
 
 TEST(UringKernel, ASeccompFilterGivesThePool) {
   const TemporaryFolder folder(DiskFolder());
@@ -161,16 +180,42 @@ TEST(UringKernel, AForkedChildHarmsNothing) {
   EXPECT_EQ(status, 0);
 }
 
+// The result of an append, once more, for a read that has its place now and is not answered.
+TEST(UringKernel, AResultThatComesTwiceEndsTheProcess) {
+  const TemporaryFolder folder(DiskFolder());
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit no_core{0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    Arena arena;
+    const auto calls = std::make_shared<ScriptedCalls>();
+    const auto ring = [calls](int) {
+      return std::make_unique<ScriptedRing>(calls, RingRules{.repeats_a_result = true});
+    };
+    auto uring = engine::UringEngine::Start({.data_path = folder.path(), .threads = 1}, arena,
+                                            {.calls = calls, .ring = ring});
+    const Result<FileRef> file = Open(**uring, "file", true);
+    calls->Hang(Kernel::kPreadv);
+    const bool written = Append(**uring, {.file = *file, .data = ChainOf(Pattern(4096, 1))}) &&
+                         Read(**uring, {.file = *file, .length = 4096});
+    _exit(written ? 1 : 2);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT) << status;
+}
+
 TEST(UringKernel, AnIdleEngineDoesNothing) {
+  const NewThreads threads;
   UringBench bench;
   ASSERT_TRUE(WritesAndReads(*bench.engine, IoMode::kDirect));
   // What the kernel still had to do for the work before, it has done by then.
   std::this_thread::sleep_for(Milliseconds(200));
-  const ThreadFacts before = ThreadsNamed("uring-");
+  const ThreadFacts before = threads.Named("uring-");
   ASSERT_EQ(before.count, 2);
   const int64_t enters = bench.engine->ring_counters(0)->enters;
   std::this_thread::sleep_for(Milliseconds(2000));
-  EXPECT_EQ(ThreadsNamed("uring-").switches, before.switches);
+  EXPECT_EQ(threads.Named("uring-").switches, before.switches);
   EXPECT_EQ(bench.engine->ring_counters(0)->enters, enters);
 }
 
@@ -178,12 +223,13 @@ TEST(UringKernel, ReservedDirectAppendsNeedNoKernelWorkers) {
   const auto facts = engine::Probe(DiskFolder());
   ASSERT_TRUE(facts);
   if (facts->file_system != "ext4" || !facts->direct_io) GTEST_SKIP() << "of ext4";
+  const NewThreads threads;
   UringBench bench;
   engine::Engine& engine = *bench.engine;
   std::atomic<bool> over = false;
   std::atomic<int> workers = 0;
   std::thread watch([&] {
-    while (!over) workers = std::max(workers.load(), ThreadsNamed("iou-wrk").count);
+    while (!over) workers = std::max(workers.load(), threads.Named("iou-wrk").count);
   });
   std::vector<FileRef> files;
   for (int i = 0; i < 4; ++i) files.push_back(*Open(engine, std::to_string(i), true));
@@ -208,6 +254,7 @@ TEST(UringKernel, ReservedDirectAppendsNeedNoKernelWorkers) {
 }
 
 TEST(UringKernel, KernelWorkersAreCapped) {
+  const NewThreads threads;
   UringBench bench({.threads = 1, .file_workers_max = 2, .pipe_workers_max = 1});
   if (bench.engine->info().features.find("worker_limits") == std::string::npos) GTEST_SKIP();
   engine::Engine& engine = *bench.engine;
@@ -217,11 +264,11 @@ TEST(UringKernel, KernelWorkersAreCapped) {
     const Result<FileRef> file = Open(engine, std::to_string(i), true);
     ASSERT_TRUE(file);
     appends.push_back(StartAppend(engine, {.file = *file, .data = ChainOf(Pattern(kMiB, 1), 500)}));
-    workers = std::max(workers, ThreadsNamed("iou-wrk").count);
+    workers = std::max(workers, threads.Named("iou-wrk").count);
   }
   for (auto& append : appends) {
     ASSERT_TRUE(append.Wait());
-    workers = std::max(workers, ThreadsNamed("iou-wrk").count);
+    workers = std::max(workers, threads.Named("iou-wrk").count);
   }
   EXPECT_LE(workers, 3);
 }

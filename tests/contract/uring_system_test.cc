@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
+#include <thread>
 
 #include "engine/uring/uring_choice.h"
 #include "tests/contract/disk_suite.h"
@@ -207,6 +209,90 @@ TEST(UringSystem, PlacesGoWithTheDescriptors) {
   }
   EXPECT_EQ(bench.Sum(&RingCounters::fixed_file_requests), 24);
   EXPECT_EQ(bench.Sum(&RingCounters::file_table_full), 0);
+}
+
+// Opens files when it may, and comes back from reserving when it may.
+class GatedCalls : public ScriptedCalls {
+ public:
+  int OpenBelow(int folder, const char* path, int flags, int mode) override {
+    opening_shut.wait(true);
+    return ScriptedCalls::OpenBelow(folder, path, flags, mode);
+  }
+  int Fallocate(int fd, int64_t offset, int64_t length) override {
+    const int result = ScriptedCalls::Fallocate(fd, offset, length);
+    reserving_shut.wait(true);
+    return result;
+  }
+  static void Open(std::atomic<bool>& shut) {
+    shut = false;
+    shut.notify_all();
+  }
+  std::atomic<bool> opening_shut{false};
+  std::atomic<bool> reserving_shut{false};
+};
+
+// An append holds the only slab and wants to go on, and in the same turn another comes that wants
+// one: the first must not have to wait behind the second.
+TEST(UringSystem, WhoHoldsASlabGoesOnBeforeWhoWantsOne) {
+  const TemporaryFolder folder(DiskFolder());
+  const auto calls = std::make_shared<GatedCalls>();
+  Arena arena;
+  const auto engine = *engine::UringEngine::Start(
+      {.data_path = folder.path(), .threads = 1, .io_depth = 4, .descriptors_max = 4, .slabs = 1},
+      arena,
+      {.calls = calls, .ring = [calls](int) { return std::make_unique<ScriptedRing>(calls); }});
+  std::vector<FileRef> files;
+  for (int i = 0; i < 3; ++i) files.push_back(*Open(*engine, std::to_string(i), true));
+  if (files[0]->direct_alignment() == 1) GTEST_SKIP() << "no direct I/O here";
+  const Bytes bytes = Pattern(2 * kPage, 1);
+  const auto request_to = [&](const FileRef& file) {
+    return engine::AppendRequest{
+        .file = file,
+        .data = ChainOf(bytes, 1000),
+        .mode = IoMode::kDirect,
+        .deadline = std::chrono::steady_clock::now() + Milliseconds(10'000)};
+  };
+  calls->Next(Kernel::kPwritev, {.short_bytes = 0});
+  calls->Hang(Kernel::kPwritev);
+  auto holds = StartAppend(*engine, request_to(files[2]));
+  calls->WaitUntilHung(Kernel::kPwritev, 1);
+  calls->opening_shut = true;
+  auto wants = StartAppend(*engine, request_to(files[0]));  // closed by now
+  Pending<bool> opened;
+  ASSERT_TRUE(engine->Post(0, [&, done = opened.Done()]() mutable {
+    calls->Release();  // the next turn sees the short result
+    engine->Post(0, [&, done = std::move(done)]() mutable {
+      GatedCalls::Open(calls->opening_shut);
+      while (engine->counters()->reopened == 0) std::this_thread::yield();
+      std::this_thread::sleep_for(Milliseconds(20));  // until the shard is told
+      done(true);
+    });
+  }));
+  EXPECT_TRUE(opened.Wait());
+  EXPECT_TRUE(holds.Wait());
+  EXPECT_TRUE(wants.Wait());
+}
+
+TEST(UringSystem, AReservationThatWasCutAwayIsMadeAgain) {
+  const TemporaryFolder folder(DiskFolder());
+  const auto calls = std::make_shared<GatedCalls>();
+  Arena arena;
+  const auto ring = [calls](int) { return std::make_unique<ScriptedRing>(calls); };
+  const auto engine = *engine::UringEngine::Start({.data_path = folder.path()}, arena,
+                                                  {.calls = calls, .ring = ring});
+  const Result<FileRef> file = Open(*engine, "file", true);
+  ASSERT_TRUE(file);
+  calls->reserving_shut = true;
+  Pending<Status> reserved;
+  engine->Reserve(*file, 64 * kPage, reserved.Done());
+  while (std::filesystem::file_size(folder.path() + "/file") == 0) std::this_thread::yield();
+  // It has the space and has not said so yet when an append fails and is cut back.
+  calls->Next(Kernel::kPwritev, {.os_error = EIO});
+  EXPECT_FALSE(Append(*engine, {.file = *file, .data = ChainOf(Pattern(kPage, 1))}));
+  GatedCalls::Open(calls->reserving_shut);
+  EXPECT_TRUE(reserved.Wait());
+  ASSERT_TRUE(Reserve(*engine, *file, 64 * kPage));
+  EXPECT_EQ(std::filesystem::file_size(folder.path() + "/file"), 64u * kPage);
 }
 
 TEST(UringSystem, NothingIsWrittenBehindAHole) {
