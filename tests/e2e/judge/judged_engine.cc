@@ -24,10 +24,14 @@ using engine::IoMode;
 constexpr std::chrono::seconds kStopTime{30};
 
 // Whatever does not change what an operation is to bring.
-contract::RingRules FaultsOf(uint64_t seed) {
+std::shared_ptr<contract::ScriptedCalls> CallsWithFaults(uint64_t seed) {
+  auto calls = std::make_shared<contract::ScriptedCalls>();
+  calls->drawn().SetRates({.seed = seed, .short_per_mille = 200, .passing_per_mille = 20});
+  return calls;
+}
+
+contract::RingRules RulesOf(uint64_t seed) {
   return {.seed = seed,
-          .short_per_mille = 200,
-          .passing_per_mille = 20,
           .late_per_mille = 100,
           .reorders = true,
           .wakes_lost_per_mille = 20,
@@ -51,9 +55,8 @@ std::unique_ptr<engine::Engine> Start(const std::string& folder, const JudgedOpt
   engine::UringSystems systems;
   if (options.faults_seed != 0) {
     systems.ring = [seed = options.faults_seed](int shard) {
-      return std::make_unique<contract::ScriptedRing>(
-          std::make_shared<contract::ScriptedCalls>(),
-          FaultsOf(seed + static_cast<uint64_t>(shard)));
+      const uint64_t own_seed = seed + static_cast<uint64_t>(shard);
+      return std::make_unique<contract::ScriptedRing>(CallsWithFaults(own_seed), RulesOf(own_seed));
     };
   }
   return Take(engine::UringEngine::Start(
