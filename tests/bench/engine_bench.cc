@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "engine/base/check.h"
@@ -29,6 +31,8 @@ using engine::IoMode;
 
 constexpr int64_t kMiB = 1 << 20;
 constexpr int64_t kBlockBytes = 64 << 10;
+// After writing, before reading is measured: the disk has caches of its own.
+constexpr std::chrono::seconds kDiskRest{1};
 
 struct Settings {
   std::string data_path;
@@ -50,7 +54,8 @@ class Bench {
     AppendToOneFile(/*aligned=*/true);
     AppendToOneFile(/*aligned=*/false);
     AppendToManyFiles();
-    AppendBuffered();
+    AppendBuffered(1);
+    AppendBuffered(2);
     ReadRandomPages();
   }
 
@@ -73,7 +78,7 @@ class Bench {
             total, Engines([=](engine::Engine& engine) { return AppendAll(engine, shape); }),
             {{"fio io_uring",
               [=, this](const std::string& folder) {
-                return RunFio(folder, {.bytes = total, .depth = settings_.slabs});
+                return RunFio(folder, {.bytes = total, .depth = settings_.slabs, .fixed = true});
               }},
              {"one thread, pwrite",
               [=](const std::string& folder) { return WriteSequentially(folder, total); }}});
@@ -86,18 +91,20 @@ class Bench {
     Compare("direct append, 16 files, 1 MiB a call, memory aligned", total,
             Engines([=](engine::Engine& engine) { return AppendAll(engine, shape); }),
             {{"fio io_uring", [=](const std::string& folder) {
-                return RunFio(folder, {.bytes = total, .files = kFiles, .depth = kFiles});
+                return RunFio(folder,
+                              {.bytes = total, .files = kFiles, .depth = kFiles, .fixed = true});
               }}});
   }
 
-  void AppendBuffered() {
+  void AppendBuffered(int files) {
     const int64_t total = settings_.total_bytes;
-    const AppendShape shape{.bytes_per_file = total,
+    const AppendShape shape{.files = files,
+                            .bytes_per_file = total / files,
                             .append_bytes = 4 * kMiB,
                             .piece_bytes = 4096,
                             .mode = IoMode::kBuffered};
-    Compare("buffered append, 1,024 pieces of 4 KiB in a call", total,
-            Engines([=](engine::Engine& engine) { return AppendAll(engine, shape); }),
+    Compare(fmt::format("buffered append, {} file(s), 1,024 pieces of 4 KiB in a call", files),
+            total, Engines([=](engine::Engine& engine) { return AppendAll(engine, shape); }),
             {{"one thread, pwritev",
               [=](const std::string& folder) { return WriteVectored(folder, total); }}});
   }
@@ -108,9 +115,7 @@ class Bench {
     const int64_t bytes = shape.reads * shape.read_bytes;
     const auto fio = [=, this](const char* engine, int depth) {
       return [=, this](const std::string& folder) {
-        const auto maker = Start(/*uring=*/false, folder);
-        MakeFileToRead(*maker, file_bytes);
-        DOVETAIL_CHECK(maker->Stop(TimePoint::max()));
+        MakeFile(folder, file_bytes);
         return RunFio(folder, {.work = "randread",
                                .engine = engine,
                                .filename = "read",
@@ -120,10 +125,9 @@ class Bench {
                                .fixed = depth > 1});
       };
     };
-    Compare("random direct reads, 4 KiB, 64 at once", bytes, Engines([=](engine::Engine& engine) {
-              MakeFileToRead(engine, file_bytes);
-              return ReadRandomly(engine, shape);
-            }),
+    Compare("random direct reads, 4 KiB, 64 at once", bytes,
+            Engines([=](engine::Engine& engine) { return ReadRandomly(engine, shape); },
+                    [=, this](const std::string& folder) { MakeFile(folder, file_bytes); }),
             {{"fio io_uring", fio("io_uring", shape.at_once)},
              {"fio psync", [=](const std::string& folder) {
                 Usage usage = fio("psync", 1)(folder);  // of a quarter of the reads
@@ -150,10 +154,19 @@ class Bench {
     return std::move(*engine);
   }
 
-  std::vector<Contender> Engines(const Work& work) {
+  void MakeFile(const std::string& folder, int64_t bytes) {
+    const auto maker = Start(/*uring=*/false, folder);
+    MakeFileToRead(*maker, bytes);
+    DOVETAIL_CHECK(maker->Stop(TimePoint::max()));
+    std::this_thread::sleep_for(kDiskRest);
+  }
+
+  std::vector<Contender> Engines(
+      const Work& work, const std::function<void(const std::string& folder)>& prepare = {}) {
     std::vector<Contender> engines;
     for (const bool uring : {true, false}) {
       engines.push_back({uring ? "io_uring" : "pool", [=, this](const std::string& folder) {
+                           if (prepare) prepare(folder);
                            const auto engine = Start(uring, folder);
                            const Usage usage = work(*engine);
                            DOVETAIL_CHECK(engine->Stop(TimePoint::max()));
@@ -174,11 +187,16 @@ class Bench {
     for (size_t i = 0; i < kPieces; ++i) {
       parts.push_back({memory.data() + i * kPieceBytes, kPieceBytes});
     }
-    const Stopwatch watch;
-    for (int64_t at = 0; at < bytes; at += static_cast<int64_t>(memory.size())) {
-      DOVETAIL_CHECK(pwritev(fd, parts.data(), kPieces, at) == static_cast<ssize_t>(memory.size()));
-    }
-    const Usage usage = watch.Elapsed();
+    const auto write_all = [&] {
+      const Stopwatch watch;
+      for (int64_t at = 0; at < bytes; at += static_cast<int64_t>(memory.size())) {
+        DOVETAIL_CHECK(pwritev(fd, parts.data(), kPieces, at) ==
+                       static_cast<ssize_t>(memory.size()));
+      }
+      return watch.Elapsed();
+    };
+    write_all();  // as for the engines: over what is in the page cache already
+    const Usage usage = write_all();
     close(fd);
     return usage;
   }

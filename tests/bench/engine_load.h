@@ -21,7 +21,8 @@ struct AppendShape {
   engine::IoMode mode = engine::IoMode::kDirect;
 };
 
-// Reserves all files, then keeps one append in flight on each.
+// Reserves all files, then keeps one append in flight on each. Buffered: over what is in the page
+// cache already, by a pass that is not measured.
 Usage AppendAll(engine::Engine& engine, const AppendShape& shape);
 
 struct ReadShape {
