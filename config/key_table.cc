@@ -216,11 +216,11 @@ constexpr auto kKeys = std::to_array<Key>({
      .field = [](Config& c) -> auto& { return c.store.local_file.direct_io_append_enable; }},
     {.section = "localfile_store",
      .name = "read_mode",
-     .meaning =
-         "How data is read back: buffered, through the page cache, or direct, past it, which takes "
-         "less CPU for data that is read once and is not in the cache.",
+     .meaning = "How data is read back: buffered, through the page cache; direct, past it, which "
+                "takes much "
+                "less CPU for what is not in the cache; or auto, the way that it is appended.",
      .field = [](Config& c) -> auto& { return c.store.local_file.read_mode; },
-     .expected = "buffered or direct",
+     .expected = "auto, buffered or direct",
      .check = CheckReadMode},
     {.section = "localfile_store",
      .name = "io_duration_threshold_sec",

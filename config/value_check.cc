@@ -52,7 +52,7 @@ std::optional<std::string> CheckEngine(const std::string& text) {
 }
 
 std::optional<std::string> CheckReadMode(const std::string& text) {
-  if (text == "buffered" || text == "direct") return std::nullopt;
+  if (text == "auto" || text == "buffered" || text == "direct") return std::nullopt;
   return "not a way of reading";
 }
 

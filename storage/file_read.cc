@@ -62,6 +62,12 @@ GroupHeads Join(const SliceChain& pieces, int64_t bytes) {
   return whole;
 }
 
+engine::IoMode DataMode(const LocalFileStoreOptions& options) {
+  const bool automatic = options.read_mode == "auto";
+  const bool direct = automatic ? options.direct_io_append_enable : options.read_mode == "direct";
+  return direct ? engine::IoMode::kDirect : engine::IoMode::kBuffered;
+}
+
 }  // namespace
 
 Result<ShuffleStore::FoundPartition> ShuffleStore::FindPartition(std::string_view app,
@@ -176,18 +182,17 @@ void ShuffleStore::ReadData(std::string_view app, int32_t shuffle, int32_t parti
   }
   read->plan = PlanData(read->extents, offset, length);
   read->done = std::move(done);
-  const bool direct = options_.local_file.read_mode == "direct";
-  const engine::IoMode mode = direct ? engine::IoMode::kDirect : engine::IoMode::kBuffered;
-  RunFileRead(read, length, mode, [this, read, length](std::vector<SliceChain> pieces) {
-    FileAnswer answer;
-    for (SliceChain& piece : pieces) {
-      std::move(piece.begin(), piece.end(), std::back_inserter(answer.bytes));
-    }
-    answer.grant = std::move(read->grant);
-    stats_.file_reads_total.fetch_add(1);
-    stats_.file_read_bytes_total.fetch_add(length);
-    read->done(std::move(answer));
-  });
+  RunFileRead(read, length, DataMode(options_.local_file),
+              [this, read, length](std::vector<SliceChain> pieces) {
+                FileAnswer answer;
+                for (SliceChain& piece : pieces) {
+                  std::move(piece.begin(), piece.end(), std::back_inserter(answer.bytes));
+                }
+                answer.grant = std::move(read->grant);
+                stats_.file_reads_total.fetch_add(1);
+                stats_.file_read_bytes_total.fetch_add(length);
+                read->done(std::move(answer));
+              });
 }
 
 }  // namespace dovetail::storage
