@@ -1,11 +1,16 @@
 // Which engine a running daemon has on its data paths, and that the other one gives the same
 // results: rings where they are granted, the pool where a container forbids them, and a refused
 // start where the configuration insists.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/e2e/disk/disk_suite.h"
@@ -83,6 +88,28 @@ class EngineTest : public DiskTest {
     return reason;
   }
 
+  // Of the bytes of all segments.
+  static double CachedShare(const std::string& data_path) {
+    size_t pages = 0;
+    size_t cached = 0;
+    const auto page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(data_path)) {
+      if (!entry.is_regular_file() || entry.path().extension() != ".seg") continue;
+      const int fd = open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
+      const size_t bytes = entry.file_size();
+      void* memory = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
+      std::vector<unsigned char> here((bytes + page_bytes - 1) / page_bytes);
+      EXPECT_EQ(mincore(memory, bytes, here.data()), 0);
+      pages += here.size();
+      cached += static_cast<size_t>(
+          std::ranges::count_if(here, [](unsigned char page) { return (page & 1) != 0; }));
+      munmap(memory, bytes);
+      close(fd);
+    }
+    EXPECT_GT(pages, 0u);
+    return static_cast<double>(cached) / static_cast<double>(pages);
+  }
+
   void ExpectRingsMovedAll() {
     const MetricsPage page = daemon().Metrics();
     EXPECT_EQ(EngineOf(page), "io_uring");
@@ -149,6 +176,20 @@ TEST_F(EngineTest, OptionsReachTheRings) {
   }
   EXPECT_EQ(pinned, 3);
   Finish();
+}
+
+// What is read past the page cache leaves nothing in it; index records are few.
+TEST_F(EngineTest, DataIsReadTheWayThatIsConfigured) {
+  const Finished probe = RunToEnd({DaemonBinary(), "--probe", PlainPath("asked")});
+  if (!Contains(probe.out, "  direct I/O    works")) GTEST_SKIP() << "no direct I/O here";
+  for (const auto& [mode, cached] :
+       {std::pair("auto", false), {"direct", false}, {"buffered", true}}) {
+    ASSERT_TRUE(StartWith("auto", {}, {"localfile_store.read_mode=" + std::string(mode)}));
+    WriteAndReadAll();
+    const double share = CachedShare(data_paths_[0]);
+    EXPECT_TRUE(cached ? share > 0.8 : share < 0.2) << mode << ": " << share;
+    Finish();
+  }
 }
 
 TEST_F(EngineTest, AContainerThatForbidsRingsGetsThePoolAndTheSameResults) {
