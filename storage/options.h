@@ -42,9 +42,9 @@ struct LocalFileStoreOptions {
   int64_t disk_healthy_check_interval_sec = 5;
   // Append with O_DIRECT. A path that cannot do it falls back alone.
   bool direct_io_append_enable = true;
-  // How data is read back: "buffered", through the page cache, "direct", past it, or "auto": as it
-  // is appended, since what was not written through the cache is not there. Index records are always
-  // read through the cache. A path that cannot read directly falls back alone.
+  // How data is read back: "buffered", through the page cache; "direct", past it; or "auto": as it
+  // is appended, since what was not written through the cache is not there. Index records are
+  // always read through the cache. A path that cannot read directly falls back alone.
   std::string read_mode = "auto";
   // A disk with an operation older than this is slow: it takes no new flushes until it answered.
   int64_t io_duration_threshold_sec = 60;
