@@ -84,15 +84,16 @@ std::optional<KernelAct> DrawnFaults::Draw(Kernel call, const Target& target) {
   if (facts.name == nullptr) return std::nullopt;
   const bool moves = facts.moves_bytes;
   const int error_per_mille = moves ? rates_.error_per_mille : rates_.control_error_per_mille;
+  const int passing_per_mille = moves ? rates_.passing_per_mille : rates_.control_error_per_mille;
   const int short_per_mille = moves ? rates_.short_per_mille : 0;
-  if (rates_.passing_per_mille + error_per_mille + short_per_mille == 0) return std::nullopt;
+  if (passing_per_mille + error_per_mille + short_per_mille == 0) return std::nullopt;
   const uint64_t number = NumberOf(call, target);
   auto left = static_cast<int>(number % 1000);
   const bool coin = (number >> 32) % 2 == 0;
   int os_error = 0;
-  if (left < rates_.passing_per_mille) {
+  if (left < passing_per_mille) {
     os_error = moves && coin ? EAGAIN : EINTR;
-  } else if ((left -= rates_.passing_per_mille) < error_per_mille) {
+  } else if ((left -= passing_per_mille) < error_per_mille) {
     os_error = facts.takes_space && coin ? ENOSPC : EIO;
   } else if (left - error_per_mille < short_per_mille) {
     return DrawShort(call, target, MixBits(number));

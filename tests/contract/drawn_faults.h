@@ -39,10 +39,12 @@ struct KernelAct {
 // Chances per 1,000 calls.
 struct FaultRates {
   uint64_t seed = 1;
+  // Of transfers: short, EINTR or EAGAIN, EIO or (writes) ENOSPC.
   int short_per_mille = 0;
-  int passing_per_mille = 0;        // EINTR; of transfers also EAGAIN
-  int error_per_mille = 0;          // EIO; ENOSPC where space is asked for
-  int control_error_per_mille = 0;  // the same of fallocate and ftruncate
+  int passing_per_mille = 0;
+  int error_per_mille = 0;
+  // Of fallocate and ftruncate: EINTR as often as EIO or (fallocate) ENOSPC.
+  int control_error_per_mille = 0;
 };
 
 class DrawnFaults {

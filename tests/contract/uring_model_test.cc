@@ -18,10 +18,10 @@ using engine::IoMode;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int64_t kOperations = 2'000;
 #else
-constexpr int64_t kOperations = 12'000;
+constexpr int64_t kOperations = 16'000;
 #endif
 // In a life of at least so many operations everything is met.
-constexpr int64_t kMeetsAllOperations = 10'000;
+constexpr int64_t kMeetsAllOperations = 12'000;
 
 // In every life.
 constexpr const char* kAlwaysMet[] = {
