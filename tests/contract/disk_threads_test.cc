@@ -149,7 +149,9 @@ TEST_P(DiskThreading, ADeadlineWaitsForWhatTheKernelHolds) {
   EXPECT_EQ(calls().count(Kernel::kClose) - closed_by_remove, closed_by_remove - closed);
   EXPECT_EQ(counters().descriptors, 2);
   calls().Release();
-  EXPECT_TRUE(held.Wait());
+  // A ring's kernel may not have begun to write, and then it is cancelled.
+  const Status ended = held.Wait();
+  EXPECT_TRUE(ended || (uring() && CodeOf(ended) == ErrorCode::kTimeout));
   EXPECT_TRUE(watched.expired());
 }
 
