@@ -40,10 +40,11 @@ std::expected<StartedEngine, std::string> StartEngine(const std::string& data_pa
   if (choice->io_uring) {
     auto started = engine::UringEngine::Start(options.io_uring, arena);
     if (started) return StartedEngine{std::move(*started), std::move(reason)};
-    if (options.engine != "auto") return NotStarted(data_path, started.error());
     // Such as memory that was enough for the trial, or for the paths before this one.
-    reason = fmt::format("io_uring is refused, {}: {}", started.error().where,
-                         std::strerror(started.error().os_error));
+    reason = "io_uring is refused: " + engine::RefusalOf(started.error());
+    if (options.engine != "auto") {
+      return std::unexpected(fmt::format("data path {}: {}", data_path, reason));
+    }
   }
   if (options.engine == "auto") {
     spdlog::warn("data path {}: {}; the pool engine takes its place", data_path, reason);

@@ -122,6 +122,11 @@ Status Ring::Start(const RingSetup& setup) {
   if (waits_with_timeout_) features_ += ",ext_arg";
   io_uring_ring_dontfork(&ring_);  // a forked child has nothing to do with it
   ArmWake();
+  // A filter may let a ring be made and not be used.
+  const int entered = system_.Enter(ring_, /*wait=*/false, nullptr);
+  if (entered < 0 && entered != -EBUSY && entered != -EAGAIN && entered != -EINTR) {
+    return FailErrno("io_uring: enter", -entered);
+  }
   return {};
 }
 

@@ -37,8 +37,8 @@ class Ring {
   // For requests whose results nobody wants.
   static constexpr uint64_t kIgnored = kUserDataMax + 1;
 
-  // The error says what was refused: os_error, and the place "io_uring: setup", "io_uring: nodrop"
-  // or "io_uring: opcodes".
+  // The error says what was refused: os_error, and the place "io_uring: setup", "io_uring: enter",
+  // "io_uring: nodrop" or "io_uring: opcodes".
   static Result<std::unique_ptr<Ring>> Make(const RingSetup& setup, RingSystem& system,
                                             RingCounters& counters);
   ~Ring();

@@ -94,7 +94,10 @@ void UringShard::SendCancels() {
     const Slot& slot = slots_[user_data & UINT32_MAX];
     if (slot.operation != nullptr && slot.generation == user_data >> 32) {
       io_uring_sqe* sqe = ring_->Next();
-      if (sqe == nullptr) return;
+      if (sqe == nullptr) {
+        starved_ = true;
+        return;
+      }
       io_uring_prep_cancel64(sqe, user_data, 0);
       ring_->Add(*sqe, Ring::kIgnored);
       counters_.cancels.fetch_add(1, std::memory_order_relaxed);
@@ -129,7 +132,10 @@ void UringShard::Fill() {
     const RingOperationRef operation = waiting_[IndexOf(lane)].front();
     if (!operation->begun_ && !MakeReady(operation)) continue;
     io_uring_sqe* sqe = ring_->Next();
-    if (sqe == nullptr) return;
+    if (sqe == nullptr) {
+      starved_ = true;
+      return;
+    }
     Dequeue(*operation);
     Request(*sqe, operation);
     if (operation->HasNext()) Enqueue(operation);

@@ -1,18 +1,20 @@
 #include "engine/uring/uring_choice.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "engine/base/check.h"
-#include "engine/uring/uring_shard.h"
 
 namespace dovetail::engine {
 namespace {
@@ -29,24 +31,31 @@ struct Answer {
   }
 };
 
-std::string Text(const Error& error) {
-  return error.os_error != 0 ? fmt::format("{}: {}", error.where, std::strerror(error.os_error))
-                             : fmt::format("{}: {}", error.where, ToString(error.code));
-}
-
 std::string Hint(const Error& error) {
   switch (error.os_error) {
     case EPERM:
     case EACCES:
       return " (forbidden by a seccomp filter, as in most containers, or by the sysctl "
-             "kernel.io_uring_disabled)";
+             "kernel.io_uring_disabled: allow it there)";
     case ENOSYS:
       return " (this kernel has no io_uring)";
     case ENOMEM:
-      return " (too little memory, or the limit of locked memory is too small: ulimit -l)";
+      return " (too little memory, or the limit of locked memory is too small for the rings: raise "
+             "ulimit -l; what a former process held comes back a moment after its end)";
     default:
       return "";
   }
+}
+
+// The first of them that this process may not run on.
+std::optional<int> MissingCpu(const std::vector<int>& cpus) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return std::nullopt;
+  const auto missing = std::ranges::find_if(
+      cpus, [&](int cpu) { return !CPU_ISSET(static_cast<size_t>(cpu), &allowed); });
+  if (missing == cpus.end()) return std::nullopt;
+  return *missing;
 }
 
 Status TransferOnce(Engine& engine, const FileRef& file, IoMode mode) {
@@ -101,24 +110,31 @@ Result<std::string> TryEngine(const UringOptions& options, const UringSystems& s
 
 }  // namespace
 
+std::string RefusalOf(const Error& error) {
+  constexpr std::string_view kPrefix = "io_uring: ";
+  std::string_view where = error.where;
+  if (where.starts_with(kPrefix)) where.remove_prefix(kPrefix.size());
+  const std::string what =
+      error.os_error != 0 ? std::strerror(error.os_error) : ToString(error.code);
+  return fmt::format("{}: {}{}", where, what, Hint(error));
+}
+
 std::expected<EngineChoice, std::string> ChooseEngine(std::string_view wanted,
                                                       const UringOptions& options,
                                                       const UringSystems& systems) {
   DOVETAIL_CHECK(wanted == "auto" || wanted == "io_uring" || wanted == "pool");
   if (wanted == "pool") return EngineChoice{.io_uring = false, .reason = "configured"};
+  if (const std::optional<int> missing = MissingCpu(options.cpus)) {
+    return std::unexpected(
+        fmt::format("localfile_store.io_uring_options.cpus names processor {}, which this machine "
+                    "does not have or does not let the process run on; name others",
+                    *missing));
+  }
   const Result<std::string> features = TryEngine(options, systems);
   if (features) return EngineChoice{.io_uring = true, .reason = *features};
-  if (std::string_view(features.error().where) == kCpuRefused) {
-    return std::unexpected(fmt::format(
-        "a processor of localfile_store.io_uring_options.cpus cannot be used ({}); name processors "
-        "that this machine has and lets the process run on",
-        std::strerror(features.error().os_error)));
-  }
-  const std::string refusal =
-      fmt::format("io_uring is refused, {}{}", Text(features.error()), Hint(features.error()));
+  const std::string refusal = "io_uring is refused: " + RefusalOf(features.error());
   if (wanted == "io_uring") {
-    return std::unexpected(fmt::format(
-        "{}; allow it, or set localfile_store.engine to \"auto\" or \"pool\"", refusal));
+    return std::unexpected(refusal + "; or set localfile_store.engine to \"auto\" or \"pool\"");
   }
   return EngineChoice{.io_uring = false, .reason = refusal};
 }

@@ -23,6 +23,9 @@ struct EngineChoice {
   std::string reason;
 };
 
+// Why rings could not be had, as a part of a sentence: what failed, what that is and what mends it.
+std::string RefusalOf(const Error& error);
+
 // wanted: "auto", "io_uring" or "pool". The error is a sentence for the operator: io_uring was
 // asked for and is refused here, or the folder itself is of no use.
 std::expected<EngineChoice, std::string> ChooseEngine(std::string_view wanted,

@@ -151,7 +151,7 @@ Status UringShard::SetUp() {
     CPU_ZERO(&set);
     CPU_SET(static_cast<size_t>(options_.cpus[at]), &set);
     if (const int error = pthread_setaffinity_np(pthread_self(), sizeof(set), &set); error != 0) {
-      return FailErrno(kCpuRefused, error);
+      return FailErrno("io_uring: cpu", error);
     }
   }
   const int64_t entries = options_.ring_entries > 0 ? options_.ring_entries : options_.io_depth;
@@ -199,6 +199,7 @@ void UringShard::Loop() {
     TakeInbox();
     Expire();
     Resume();
+    starved_ = false;
     SendCancels();
     Fill();
     const Next next = Decide();
@@ -246,7 +247,7 @@ UringShard::Next UringShard::Decide() {
   std::lock_guard lock(mutex_);
   if (!tasks_.empty() || !inbox_.empty()) return Next::kTurn;
   if (closed_ && counters_.in_flight.load() == 0) return Next::kEnd;
-  if (give_up_ && !gave_up_) return Next::kTurn;
+  if (starved_ || (give_up_ && !gave_up_)) return Next::kTurn;
   asleep_ = true;
   return Next::kSleep;
 }

@@ -36,9 +36,6 @@
 
 namespace dovetail::engine {
 
-// The place of an error of Start that is about UringOptions::cpus.
-inline constexpr const char* kCpuRefused = "io_uring: cpu";
-
 class UringShard : public std::enable_shared_from_this<UringShard> {
  public:
   using Task = std::move_only_function<void()>;
@@ -192,6 +189,7 @@ class UringShard : public std::enable_shared_from_this<UringShard> {
   std::multimap<TimePoint, RingOperationRef> pausing_;
   RingOperation::List accepted_;  // and not finished
   std::vector<uint64_t> cancels_;
+  bool starved_ = false;  // there was no place for a request that could be made: no sleep now
   std::vector<Completion> completions_;
 
   std::thread thread_;

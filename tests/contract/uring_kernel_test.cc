@@ -124,6 +124,15 @@ TEST(UringKernel, ASeccompFilterGivesThePool) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
+TEST(UringKernel, ARingThatMayBeMadeAndNotUsedGivesThePool) {
+  const TemporaryFolder folder(DiskFolder());
+  EXPECT_TRUE(InChild([&] {
+    if (!fakes::ForbidEnteringRings()) return false;
+    const auto chosen = engine::ChooseEngine("auto", {.data_path = folder.path()});
+    return chosen && !chosen->io_uring && chosen->reason.find("enter") != std::string::npos;
+  }));
+}
+
 TEST(UringKernel, WithoutAnyLockedMemorySomethingWorks) {
   // Whether a ring itself counts as locked memory depends on the kernel.
   const TemporaryFolder folder(DiskFolder());
@@ -154,6 +163,27 @@ TEST(UringKernel, WithoutLockedMemoryForSlabsEverythingStillWorks) {
            (*uring)->info().features.find("fixed_buffers") == std::string::npos &&
            WritesAndReads(**uring, IoMode::kDirect) && WritesAndReads(**uring, IoMode::kBuffered);
   }));
+}
+
+// A kernel that takes requests in its own time; the shard must not fall asleep over the next one.
+TEST(UringKernel, APlaceThatComesLateIsWaitedFor) {
+  for (const int depth : {1, 2}) {
+    UringBench bench({.threads = 1, .io_depth = depth, .sqpoll = true, .sqpoll_idle_ms = 1});
+    std::vector<std::thread> users;
+    for (int user = 0; user < 4; ++user) {
+      users.emplace_back([&, name = std::to_string(user)] {
+        const Result<FileRef> file = Open(*bench.engine, name, true);
+        const Bytes bytes = Pattern(3 * kMiB, 3);
+        for (int i = 0; i < 30; ++i) {
+          EXPECT_TRUE(
+              Append(*bench.engine,
+                     {.file = *file, .data = ChainOf(bytes, 100'000), .mode = IoMode::kDirect}));
+          EXPECT_EQ(*Read(*bench.engine, {.file = *file, .length = 3 * kMiB}), bytes);
+        }
+      });
+    }
+    for (std::thread& user : users) user.join();
+  }
 }
 
 TEST(UringKernel, AForkedChildHarmsNothing) {

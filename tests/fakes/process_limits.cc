@@ -13,17 +13,28 @@
 
 namespace dovetail::fakes {
 
-bool ForbidRings() {
+namespace {
+
+// System calls with numbers from first to last fail with EPERM.
+bool Forbid(unsigned first, unsigned last) {
   std::array filter = {sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-                       sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 2, 0),
-                       sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_enter, 1, 0),
-                       sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_register, 0, 1),
+                       sock_filter BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, first, 0, 2),
+                       sock_filter BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, last, 1, 0),
                        sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
                        sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
   sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
   return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
+
+static_assert(SYS_io_uring_enter == SYS_io_uring_setup + 1 &&
+              SYS_io_uring_register == SYS_io_uring_setup + 2);
+
+}  // namespace
+
+bool ForbidRings() { return Forbid(SYS_io_uring_setup, SYS_io_uring_register); }
+
+bool ForbidEnteringRings() { return Forbid(SYS_io_uring_enter, SYS_io_uring_enter); }
 
 bool LimitLockedMemory(rlim_t bytes) {
   const rlimit limit{bytes, bytes};

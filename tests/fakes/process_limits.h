@@ -9,6 +9,8 @@ namespace dovetail::fakes {
 // The three calls of io_uring fail with EPERM from now on, as the seccomp filters of containers
 // have it. Also for the program that the process becomes.
 bool ForbidRings();
+// Only the call that uses a ring; one can be made.
+bool ForbidEnteringRings();
 
 // Locked memory, without the privilege to pass the limit; a program that the process becomes does
 // not get it back.
