@@ -1,6 +1,9 @@
 #include "storage/flush_scheduler.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "engine/base/check.h"
 #include "storage/shuffle.h"
@@ -47,11 +50,14 @@ void FlushScheduler::Evaluate() {
   std::lock_guard lock(mutex_);
   int64_t target = TargetLocked();
   if (target <= 0) return;
-  std::vector<std::shared_ptr<Shuffle>> shuffles = inputs_.shuffles();
-  std::ranges::sort(shuffles, [](const auto& a, const auto& b) {
-    return a->flushable_bytes() > b->flushable_bytes();
-  });
-  for (const std::shared_ptr<Shuffle>& shuffle : shuffles) {
+  // Their bytes change all the time, and what sorts must not change meanwhile: asked once.
+  std::vector<std::pair<int64_t, std::shared_ptr<Shuffle>>> largest_first;
+  for (std::shared_ptr<Shuffle>& shuffle : inputs_.shuffles()) {
+    const int64_t bytes = shuffle->flushable_bytes();
+    largest_first.emplace_back(bytes, std::move(shuffle));
+  }
+  std::ranges::sort(largest_first, [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (const auto& [bytes, shuffle] : largest_first) {
     // An equal part of every slot, so that all shards have work; then what is still missing.
     for (const int64_t part : {target / slots_ + 1, target}) {
       for (int slot = 0; slot < slots_ && target > 0; ++slot) {

@@ -10,6 +10,12 @@ namespace {
 
 constexpr size_t kReadsInFlight = 8;
 
+// A direct read takes whole units of the device and memory of at least 16 KiB, which its answer
+// then holds: for a batch of a few hundred bytes, many times what the read budget counts.
+engine::IoMode ModeOf(const PlannedRead& read, engine::IoMode wanted) {
+  return read.length < kDirectReadBytesMin ? engine::IoMode::kBuffered : wanted;
+}
+
 }  // namespace
 
 ReadPlan PlanData(const std::vector<Extent>& extents, int64_t offset, int64_t length) {
@@ -58,12 +64,14 @@ void ReadJob::StartSome() {
     Disk::Watch watch(disk, [job = weak_from_this(), i] {
       if (const std::shared_ptr<ReadJob> self = job.lock()) self->Abandon(i);
     });
-    disk.engine().Read(
-        {.file = read.segment->file, .offset = read.offset, .length = read.length, .mode = mode_},
-        [self = shared_from_this(), i, watch = std::move(watch),
-         started = std::chrono::steady_clock::now()](Result<SliceChain> bytes) {
-          self->OnRead(i, started, std::move(bytes));
-        });
+    disk.engine().Read({.file = read.segment->file,
+                        .offset = read.offset,
+                        .length = read.length,
+                        .mode = ModeOf(read, mode_)},
+                       [self = shared_from_this(), i, watch = std::move(watch),
+                        started = std::chrono::steady_clock::now()](Result<SliceChain> bytes) {
+                         self->OnRead(i, started, std::move(bytes));
+                       });
   }
 }
 

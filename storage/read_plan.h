@@ -34,6 +34,9 @@ ReadPlan PlanData(const std::vector<Extent>& extents, int64_t offset, int64_t le
 // Header and index of one extent.
 PlannedRead PlanHead(const Extent& extent);
 
+// Shorter reads go through the page cache, whatever the mode of their job.
+inline constexpr int64_t kDirectReadBytesMin = 16 << 10;
+
 class ReadJob : public std::enable_shared_from_this<ReadJob> {
  public:
   // One chain for each planned read, or the first error (with the read that it struck).

@@ -25,6 +25,7 @@ class ErrorsEngine : public fakes::FaultEngine {
  public:
   using FaultEngine::FaultEngine;
   void Read(engine::ReadRequest request, ReadDone done) override {
+    modes.push_back(request.mode);
     FaultEngine::Read(std::move(request),
                       [this, done = std::move(done)](Result<SliceChain> bytes) mutable {
                         if (!bytes) errors.push_back(bytes.error().os_error);
@@ -32,6 +33,7 @@ class ErrorsEngine : public fakes::FaultEngine {
                       });
   }
   std::vector<int> errors;
+  std::vector<engine::IoMode> modes;
 };
 
 class ReadPlanTest : public testing::Test {
@@ -80,9 +82,9 @@ class ReadPlanTest : public testing::Test {
     extents_.push_back(extent);
   }
 
-  std::optional<Outcome>& Start(ReadPlan plan) {
+  std::optional<Outcome>& Start(ReadPlan plan, engine::IoMode mode = engine::IoMode::kBuffered) {
     outcome_.reset();
-    ReadJob::Run(std::move(plan), engine::IoMode::kBuffered, [this](Outcome outcome) {
+    ReadJob::Run(std::move(plan), mode, [this](Outcome outcome) {
       EXPECT_FALSE(outcome_) << "told twice";
       outcome_ = std::move(outcome);
     });
@@ -105,6 +107,19 @@ class ReadPlanTest : public testing::Test {
   std::string log_;  // what the extents hold, in logical order
   std::optional<Outcome> outcome_;
 };
+
+// The memory of a direct read of a few bytes is many times what the read budget counts for it.
+TEST_F(ReadPlanTest, ShortReadsGoThroughThePageCache) {
+  AddExtent(0, 100, 2);
+  AddExtent(1, kDirectReadBytesMin - 1, 2);
+  AddExtent(0, kDirectReadBytesMin, 2);
+  Start(PlanData(extents_, 0, extents_.back().logical_end()), engine::IoMode::kDirect);
+  faults_->RunAll();
+  ASSERT_TRUE(outcome_ && *outcome_);
+  EXPECT_EQ(Joined(**outcome_), log_);
+  using enum engine::IoMode;
+  EXPECT_EQ(faults_->modes, (std::vector{kBuffered, kBuffered, kDirect}));
+}
 
 TEST_F(ReadPlanTest, ARangeIsCutAtTheSeamsOfExtents) {
   AddExtent(0, 100, 2);
